@@ -1,0 +1,1 @@
+"""The agents room: one module for each coding agent. Empty until its own issue."""

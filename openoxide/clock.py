@@ -1,0 +1,45 @@
+"""Time enters the rooms as a value; only this module asks the system for it."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where the daemon takes the time from; tests put a settable one in its place."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch, UTC."""
+
+    def boot_ms(self) -> int:
+        """Milliseconds since boot, suspend included."""
+
+    def boot_id(self) -> str:
+        """Names this boot; times of different boots cannot be compared."""
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def boot_ms(self) -> int:
+        clock_id = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+        return time.clock_gettime_ns(clock_id) // 1_000_000
+
+    def boot_id(self) -> str:
+        try:
+            return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        except OSError:
+            # macOS: the boot second is stable for one boot and differs between boots
+            return str((time.time_ns() - time.monotonic_ns()) // 60_000_000_000)
+
+
+def rfc3339(ms: int) -> str:
+    """RFC 3339 in UTC with milliseconds, e.g. ``2026-11-29T14:05:00.000Z``."""
+    moment = datetime.fromtimestamp(ms / 1000, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03d}Z"

@@ -1,0 +1,43 @@
+"""Durable file writes, and what the system's refusals mean for the store."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from openoxide.errors import FailedError, StoreFullError, StoreReadOnlyError
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+UNWRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write every byte; ``os.write`` may stop short."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make the entries of ``folder`` durable."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def store_errors(what: str) -> Iterator[None]:
+    """Failures to write ``what`` as errors a user can act on."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            raise StoreFullError(f"no space left to write {what}", hint="free some space and try again") from error
+        if error.errno in UNWRITABLE:
+            raise StoreReadOnlyError(f"{what} cannot be written: {error.strerror}", hint="make it writable") from error
+        raise FailedError(f"{what} cannot be written: {error}") from error

@@ -1,0 +1,47 @@
+"""Where things are: the home and what lies in it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+HOME_VARIABLE = "OPENOXIDE_HOME"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """``$OPENOXIDE_HOME`` (default ``~/.openoxide``), an absolute path; nothing is created here."""
+
+    folder: Path
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / "oxided.sock"
+
+    @property
+    def lock(self) -> Path:
+        return self.folder / "oxided.lock"
+
+    @property
+    def timeline_db(self) -> Path:
+        return self.folder / "timeline.db"
+
+    @property
+    def blobs(self) -> Path:
+        return self.folder / "blobs"
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "config.toml"
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+
+def home_from(environ: dict[str, str] | os._Environ[str]) -> Home:
+    """The home that ``environ`` names."""
+    named = environ.get(HOME_VARIABLE)
+    folder = Path(named) if named else Path.home() / ".openoxide"
+    return Home(folder.absolute())
