@@ -1,0 +1,233 @@
+"""Carry a plan out: prepared, staged, swapping, done; settle one that was interrupted; sweep what it left in staging.
+
+Before ``swapping`` is durable a failure undoes everything silently; after it the operation is finished, or is left
+``interrupted`` for ``continue_operation`` and ``abort_operation``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from openoxide.checkpoints import journal
+from openoxide.checkpoints.exchange import Exchange
+from openoxide.checkpoints.journal import Operation, Outcome, OutcomeKind, Phase
+from openoxide.checkpoints.model import Certainty, FileState, Kind, Observed, Writer
+from openoxide.checkpoints.plan import Left, RewindPlan
+from openoxide.checkpoints.staging import (
+    Stager,
+    delete_operation_folder,
+    make_operation_folder,
+    open_operation_folder,
+    open_staging,
+    remove_staging,
+    strays,
+)
+from openoxide.checkpoints.steps import Action, Step, steps_of
+from openoxide.checkpoints.timeline import Attribute, Timeline
+from openoxide.checkpoints.tree import Tree
+from openoxide.errors import InterruptedOperationError
+from openoxide.fileio import store_errors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What the exchange came to. ``left``: paths that could not be done, with the reason."""
+
+    steps: tuple[Step, ...]
+    left: tuple[Left, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> frozenset[bytes]:
+        """Every path the operation meant to touch."""
+        return frozenset(step.path for step in self.steps)
+
+
+class Applier:
+    """Carries out the operations of one worktree. The caller holds the worktree's lock."""
+
+    def __init__(self, timeline: Timeline, tree: Tree) -> None:
+        self._timeline = timeline
+        self._tree = tree
+
+    def apply(self, operation: Operation, plan: RewindPlan) -> Applied:
+        """Stage and exchange. ``operation`` is prepared; its phase is ``swapping`` when this returns."""
+        steps = steps_of(plan)
+        try:
+            staged, notes = self._stage(operation, steps)
+            with self._timeline.database.writing() as db:
+                journal.commit_steps(db, operation.id, staged)
+        except BaseException:
+            with contextlib.suppress(OSError):  # the disk still refuses: the next start gives it up
+                self.give_up(operation)
+            raise
+        return self._swap(operation, staged, notes)
+
+    def _stage(self, operation: Operation, steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+        with store_errors(f"the staging folder in {os.fsdecode(self._tree.root)}"):
+            staging = open_staging(self._tree)
+            try:
+                folder = make_operation_folder(staging, operation.staging_name)
+            finally:
+                os.close(staging)
+            try:
+                stager = Stager(self._tree, folder, self._timeline.blobs.open)
+                return stager.stage(steps), tuple(stager.notes)
+            finally:
+                os.close(folder)
+
+    def _swap(self, operation: Operation, steps: tuple[Step, ...], notes: tuple[str, ...] = ()) -> Applied:
+        folder = self._operation_folder(operation)
+        try:
+            left = Exchange(self._tree, folder).swap(steps)
+        except OSError as error:
+            self._interrupt(operation, error)
+        finally:
+            os.close(folder)
+        return Applied(steps=steps, left=tuple(left), notes=notes)
+
+    def _operation_folder(self, operation: Operation) -> int:
+        try:
+            staging = open_staging(self._tree)
+            try:
+                return open_operation_folder(staging, operation.staging_name)
+            finally:
+                os.close(staging)
+        except OSError as error:
+            self._interrupt(operation, error)
+
+    def _interrupt(self, operation: Operation, error: OSError) -> NoReturn:
+        with self._timeline.database.writing() as db:
+            journal.set_phase(db, operation.id, Phase.INTERRUPTED)
+        raise InterruptedOperationError(
+            f"operation {operation.public_id[:8]} stopped in the middle: {error}",
+            hint="run `oxide-ctl rewind --continue` or `oxide-ctl rewind --abort`",
+        ) from error
+
+    def give_up(self, operation: Operation) -> None:
+        """Undo an operation whose exchange has not begun; no live path was touched."""
+        self._delete_folder(operation)
+        with self._timeline.database.writing() as db:
+            journal.finish(db, operation.id, Phase.UNDONE, None, "given up before anything changed", ())
+            journal.drop_steps(db, operation.id)
+
+    def continue_operation(self, operation: Operation) -> Applied:
+        """Do the steps that are not done yet."""
+        return self._swap(operation, self._steps(operation))
+
+    def abort_operation(self, operation: Operation) -> Applied:
+        """Take back the steps that were done."""
+        steps = self._steps(operation)
+        folder = self._operation_folder(operation)
+        try:
+            left = Exchange(self._tree, folder).unswap(steps)
+        except OSError as error:
+            self._interrupt(operation, error)
+        finally:
+            os.close(folder)
+        return Applied(steps=steps, left=tuple(left))
+
+    def _steps(self, operation: Operation) -> tuple[Step, ...]:
+        with self._timeline.database.reading() as db:
+            return journal.steps(db, operation.id)
+
+    def verify(self, applied: Applied) -> list[Left]:
+        """Placed paths that are not what was placed any more: somebody has written there since."""
+        skipped = {left.path for left in applied.left}
+        found = []
+        for step in applied.steps:
+            if step.action is not Action.PLACE or step.path in skipped or step.new.kind is Kind.DIRECTORY:
+                continue
+            live = self._tree.lstat(step.path)
+            if live is None or live.st_ino != step.new_ino or not _as_placed(live, step.new):
+                found.append(Left(path=step.path, reason="changed_since"))
+        return found
+
+    def sweep(self, operation: Operation) -> list[Outcome]:
+        """Store what is in the operation's staging folder and nowhere else, then delete the folder and the steps."""
+        steps = self._steps(operation)
+        outcomes = self._store_strays(operation, steps)
+        self._delete_folder(operation)
+        with self._timeline.database.writing() as db:
+            journal.add_outcomes(db, operation.id, outcomes)
+            journal.drop_steps(db, operation.id)
+        return outcomes
+
+    def _store_strays(self, operation: Operation, steps: Sequence[Step]) -> list[Outcome]:
+        staging = open_staging(self._tree)
+        try:
+            folder = open_operation_folder(staging, operation.staging_name)
+        except FileNotFoundError:
+            return []
+        finally:
+            os.close(staging)
+        try:
+            found = strays(folder, steps)
+        finally:
+            os.close(folder)
+        return [self._store_stray(step, fd) for step, fd in found]
+
+    def _store_stray(self, step: Step, fd: int) -> Outcome:
+        with open(fd, "rb") as source:
+            blob = self._timeline.blobs.write_big(source)
+        with self._timeline.database.writing() as db:
+            self._timeline.blobs.adopt(db, [], {blob})
+        self._timeline.blobs.forget_pending({blob})
+        return Outcome(kind=OutcomeKind.LATE, path=step.path, reason="written while it was displaced", blob=blob)
+
+    def _delete_folder(self, operation: Operation) -> None:
+        staging = open_staging(self._tree)
+        try:
+            delete_operation_folder(staging, operation.staging_name)
+        finally:
+            os.close(staging)
+        remove_staging(self._tree)
+
+
+def _as_placed(live: os.stat_result, new: FileState) -> bool:
+    if new.kind is not Kind.FILE:
+        return True
+    return (live.st_size, live.st_mtime_ns) == (new.size, new.mtime_ns) and stat.S_ISREG(live.st_mode)
+
+
+def attribution(operation: Operation, steps: Sequence[Step], otherwise: Attribute) -> Attribute:
+    """The operation as the writer of paths that are as it left them; ``otherwise`` decides about all others."""
+    placed = {step.path: step for step in steps if step.action is Action.PLACE}
+    modes = {step.path: step for step in steps if step.action is Action.MODE}
+    gone = {step.path for step in steps if step.action in (Action.REMOVE, Action.RMDIR)} - placed.keys()
+    writer = Writer(certainty=Certainty.OPERATION, operation=operation.id)
+
+    def attribute(seen: Observed) -> Writer:
+        step = placed.get(seen.path)
+        if step is not None and seen.identity is not None and seen.identity.ino == step.new_ino:
+            same = (seen.state.kind, seen.state.blob, seen.state.target) == (
+                step.new.kind, step.new.blob, step.new.target)  # fmt: skip
+            return writer if same else otherwise(seen)
+        if step is None and seen.path in modes and seen.state == modes[seen.path].new:
+            return writer
+        if seen.path in gone and seen.state.kind is Kind.ABSENT:
+            return writer
+        return otherwise(seen)
+
+    return attribute
+
+
+def returned(operation: Operation, steps: Sequence[Step], otherwise: Attribute) -> Attribute:
+    """The operation as the writer of paths that hold again what it had found there."""
+    first: dict[bytes, FileState] = {}
+    for step in steps:
+        first.setdefault(step.path, step.old)
+    writer = Writer(certainty=Certainty.OPERATION, operation=operation.id)
+
+    def attribute(seen: Observed) -> Writer:
+        was = first.get(seen.path)
+        if was is not None and (was == seen.state or not (was.exists or seen.state.exists)):
+            return writer
+        return otherwise(seen)
+
+    return attribute

@@ -1,0 +1,74 @@
+"""Who made a change, and whose a path's last state is. Pure.
+
+The set of open windows is constant between two recordings, since every boundary of a window records. docs/design.md,
+"Who wrote it", has the rule in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from openoxide.checkpoints.model import (
+    UNKNOWN_WRITER,
+    BlobHash,
+    Certainty,
+    FileState,
+    Observed,
+    Version,
+    Window,
+    WindowKind,
+    Writer,
+)
+
+
+def candidates(windows: Collection[Window]) -> frozenset[int]:
+    """The windows that may have made a change while exactly ``windows`` were open: open tool calls if there are any,
+    else open turns; and always the turns of agents that do not declare their tool calls."""
+    tools = [w for w in windows if w.kind is WindowKind.TOOL]
+    if not tools:
+        return frozenset(w.id for w in windows)
+    silent = [w for w in windows if w.kind is WindowKind.TURN and not w.declares_tools]
+    return frozenset(w.id for w in [*tools, *silent])
+
+
+def writer_between(windows: Collection[Window]) -> Writer:
+    """The writer of changes recorded while ``windows`` were open."""
+    found = candidates(windows)
+    if not found:
+        return UNKNOWN_WRITER
+    sessions = {w.session for w in windows if w.id in found}
+    return Writer(certainty=Certainty.LIKELY if len(sessions) == 1 else Certainty.SHARED, windows=found)
+
+
+def sure_writer(observed: Observed, tool: int, writes: Mapping[bytes, BlobHash]) -> Writer | None:
+    """The tool call that named this path and these very bytes."""
+    named = writes.get(observed.path)
+    if named is None or observed.state.blob != named:
+        return None
+    return Writer(certainty=Certainty.SURE, windows=frozenset({tool}))
+
+
+def owners(base: FileState, versions: Sequence[Version]) -> list[Writer | None]:
+    """The writer of each version's state, oldest first: a version made by an operation has the writer of the earlier
+    state that it brought back, None where that state is ``base``, the one before them all."""
+    found: list[Writer | None] = []
+    for index, version in enumerate(versions):
+        if version.writer.operation is None:
+            found.append(version.writer)
+            continue
+        earlier = next((i for i in range(index - 1, -1, -1) if versions[i].state == version.state), None)
+        if earlier is not None:
+            found.append(found[earlier])
+        else:
+            found.append(None if version.state == base else version.writer)
+    return found
+
+
+def within(writer: Writer, windows: Collection[int]) -> bool:
+    """Whether ``writer`` is one of ``windows`` and nobody else."""
+    return bool(writer.windows) and writer.certainty in (Certainty.SURE, Certainty.LIKELY) and writer.windows <= set(windows)
+
+
+def touches(writer: Writer, windows: Collection[int]) -> bool:
+    """Whether one of ``windows`` may have made the change."""
+    return not writer.windows.isdisjoint(windows)

@@ -1,0 +1,162 @@
+"""The content store: bytes by their hash. Bytes are durable in a pack before a row names them.
+
+What is new is only a guess outside the writer's transaction; inside it ``adopt`` decides, and revives what a prune had
+marked. A frame whose blobs turn out to be known is dead weight in its pack until the next repack, never a wrong row.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import BinaryIO
+
+from openoxide.checkpoints import rows
+from openoxide.checkpoints.hashing import Hasher, blob_hash
+from openoxide.checkpoints.model import BlobHash
+from openoxide.checkpoints.packs import FRAME_BYTES, Frame, Packs, Place, make_frame
+from openoxide.db import Database, Transaction
+from openoxide.errors import StoreDamagedError
+from openoxide.fileio import store_errors, write_all
+from openoxide.paths import Home
+
+_CACHED_FRAMES = 4
+_CHUNK = 1 << 20
+Placed = list[tuple[Place, tuple[tuple[BlobHash, int], ...]]]
+
+
+class BlobVanishedError(Exception):
+    """A blob that was stored when it was looked up is gone; the caller stores it again."""
+
+
+class Blobs:
+    """The content store of one home."""
+
+    def __init__(self, database: Database, home: Home, *, read_only: bool) -> None:
+        self._database = database
+        self._big: dict[BlobHash, Place] = {}
+        self._frames: OrderedDict[Place, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+        with database.reading() as db:
+            used = rows.used_packs(db)
+        self._packs = Packs(home.blobs, max([*used, *_numbers(home)], default=0) + 1)
+        if not read_only:
+            self._packs.drop_temporaries()
+            for number in set(self._packs.numbers()) - used:
+                self._packs.remove(number)
+
+    def unknown(self, payloads: Mapping[BlobHash, bytes]) -> dict[BlobHash, bytes]:
+        """Those of ``payloads`` that seem not to be stored."""
+        if not payloads:
+            return {}
+        with self._database.reading() as db:
+            known = rows.stored_names(db, payloads)
+        return {name: data for name, data in payloads.items() if name not in known}
+
+    def write(self, payloads: Mapping[BlobHash, bytes]) -> Placed:
+        """Compress ``payloads`` and make them durable; rows come later, by :meth:`adopt`."""
+        if not payloads:
+            return []
+        frames = _frames(payloads)
+        with store_errors("the content store"):
+            places = self._packs.append(frames)
+        return [(place, frame.names) for place, frame in zip(places, frames, strict=True)]
+
+    def write_big(self, source: BinaryIO) -> BlobHash:
+        """Copy ``source`` into a file of its own, durable when this returns."""
+        with store_errors("the content store"):
+            name, place = self._packs.add_big(source)
+        with self._lock:
+            self._big[name] = place
+        return name
+
+    def adopt(self, db: Transaction, placed: Placed, names: Iterable[BlobHash]) -> dict[BlobHash, int]:
+        """Rows for ``placed`` and for pending big blobs; the ids of ``names``. Raises BlobVanishedError."""
+        wanted = set(names)
+        for place, contained in placed:
+            rows.insert_frame(db, place, contained)
+        ids = rows.blob_ids(db, wanted)
+        for name in wanted - ids.keys():
+            with self._lock:
+                big = self._big.get(name)
+            if big is None:
+                raise BlobVanishedError(name.hex())
+            rows.insert_frame(db, big, [(name, big.raw)])
+        return ids if len(ids) == len(wanted) else rows.blob_ids(db, wanted)
+
+    def forget_pending(self, names: Iterable[BlobHash]) -> None:
+        """Their rows are durable."""
+        with self._lock:
+            for name in names:
+                self._big.pop(name, None)
+
+    def read(self, name: BlobHash) -> bytes:
+        """All bytes of a blob, checked against its name. Raises StoreDamagedError."""
+        place, inner, size = self._find(name)
+        if place.pack is None:
+            with self._packs.open_big(name) as source:
+                data = source.read()
+        else:
+            data = self._frame(place)[inner : inner + size]
+        if blob_hash(data) != name:
+            raise StoreDamagedError(f"blob {name.hex()[:12]} does not hold the bytes it is named after")
+        return data
+
+    def open(self, name: BlobHash) -> BinaryIO:
+        """A stream over a blob; a big one is checked by the caller, who hashes what it copies."""
+        place, _, _ = self._find(name)
+        return self._packs.open_big(name) if place.pack is None else io.BytesIO(self.read(name))
+
+    def _find(self, name: BlobHash) -> tuple[Place, int, int]:
+        with self._database.reading() as db:
+            found = rows.blob_place(db, name)
+        if found is None:
+            raise StoreDamagedError(f"blob {name.hex()[:12]} is missing from the store")
+        return found
+
+    def _frame(self, place: Place) -> bytes:
+        with self._lock:
+            cached = self._frames.get(place)
+        if cached is not None:
+            return cached
+        data = self._packs.read(place)
+        with self._lock:
+            self._frames[place] = data
+            while len(self._frames) > _CACHED_FRAMES:
+                self._frames.popitem(last=False)
+        return data
+
+    def close(self) -> None:
+        self._packs.close()
+
+
+def _numbers(home: Home) -> list[int]:
+    if not home.blobs.exists():
+        return []
+    return [int(entry.stem) for entry in home.blobs.glob("*.pack")]
+
+
+def _frames(payloads: Mapping[BlobHash, bytes]) -> list[Frame]:
+    """Neighbours share a frame up to FRAME_BYTES: small files compress far better together."""
+    frames: list[Frame] = []
+    group: list[tuple[BlobHash, bytes]] = []
+    size = 0
+    for name, data in payloads.items():
+        if group and size + len(data) > FRAME_BYTES:
+            frames.append(make_frame(group))
+            group, size = [], 0
+        group.append((name, data))
+        size += len(data)
+    frames.append(make_frame(group))
+    return frames
+
+
+def copy_blob(source: BinaryIO, fd: int, name: BlobHash) -> None:
+    """Copy a blob's stream to ``fd``. Raises StoreDamagedError if the bytes are not what the name says."""
+    hasher = Hasher()
+    while chunk := source.read(_CHUNK):
+        hasher.update(chunk)
+        write_all(fd, chunk)
+    if hasher.digest() != name:
+        raise StoreDamagedError(f"blob {name.hex()[:12]} does not hold the bytes it is named after")

@@ -1,0 +1,368 @@
+"""From dirty paths, or a whole tree, to observed states. Events are hints; what lstat and the bytes say is the truth.
+
+A path is read only if its stat differs from the one its live state rests on, or is too young to prove anything. What is
+yielded differs from the live rows or renews their stat; what is not yielded is as the live rows say.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from openoxide.checkpoints.ignore import IGNORE_FILES, MARKER_NAMES, Rules
+from openoxide.checkpoints.model import (
+    ABSENT,
+    SQLITE_SUFFIXES,
+    STAGING_NAME,
+    FileState,
+    Kind,
+    Observed,
+    SkipReason,
+    StatIdentity,
+    join,
+    skipped,
+    split,
+    sqlite_base,
+)
+from openoxide.checkpoints.reading import Found, StoreBig, read_file, read_simple, read_unit
+from openoxide.checkpoints.tree import GONE, Tree, identity, wall_ns
+from openoxide.settings import CaptureSettings
+
+EXCLUDE_FILE = b".git/info/exclude"
+
+
+class LiveStates(Protocol):
+    """The newest recorded state of each path, as a capture asks for it."""
+
+    def one(self, path: bytes) -> Observed | None:
+        """The live row of ``path``."""
+
+    def below(self, directory: bytes) -> Iterable[Observed]:
+        """Live rows below ``directory``, those that are absent left out."""
+
+    def twins(self, dev: int, ino: int) -> list[bytes]:
+        """Recorded names of this inode."""
+
+    def files_below(self, directory: bytes, limit: int) -> int:
+        """How many files are recorded below ``directory``, counted up to ``limit``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A state whose old name vanished in this capture: found again by its inode, it is not read again."""
+
+    identity: StatIdentity
+    state: FileState
+
+
+class Capture:
+    """One capture of one worktree; use it once. ``seen`` counts entries looked at, ``torn`` names what to look at again,
+    ``rescanned`` the directories whose rules changed."""
+
+    def __init__(
+        self, tree: Tree, rules: Rules, settings: CaptureSettings, live: LiveStates, store_big: StoreBig
+    ) -> None:
+        self._tree = tree
+        self._rules = rules
+        self._settings = settings
+        self._live = live
+        self._store_big = store_big
+        self._done: set[bytes] = set()
+        self._recorded: dict[bytes, bool] = {b"": True}
+        self._skipped: dict[bytes, SkipReason] = {}
+        self._moved: dict[tuple[int, int], Moved] = {}
+        self._ignored_counts: dict[bytes, int] = {}
+        self.seen = 0
+        self.torn: set[bytes] = set()
+        self.rescanned: set[bytes] = set()
+
+    def everything(self) -> Iterator[Found]:
+        """A full pass."""
+        self._rules.load(b"", EXCLUDE_FILE, self._content(EXCLUDE_FILE))
+        yield from self._scan(b"")
+
+    def dirty(self, paths: Mapping[bytes, bool]) -> Iterator[Found]:
+        """What became of ``paths`` (path -> with all below it)."""
+        work = self._worklist(paths)
+        if work.pop(b"", False):
+            yield from self.everything()
+            return
+        stats = {path: self._tree.lstat(path) for path in work}
+        self._collect_moved(path for path, found in stats.items() if found is None)
+        for path in sorted(work):
+            if path in self._done or not self._is_recorded(split(path)[0]):
+                continue
+            found = stats[path]
+            if found is None:
+                yield from self._vanished(path)
+            elif stat.S_ISDIR(found.st_mode):
+                yield from self._folder(path, found, recursive=work[path])
+            else:
+                yield from self._not_a_folder(path, found)
+
+    # what to look at
+
+    def _worklist(self, paths: Mapping[bytes, bool]) -> dict[bytes, bool]:
+        """``paths`` with what hangs on them: unrecorded ancestors, folders whose rules changed, the database of a side
+        file, other names of a hard-linked file."""
+        work: dict[bytes, bool] = {}
+        for path, recursive in paths.items():
+            if STAGING_NAME in path.split(b"/"):
+                continue
+            work[path] = work.get(path, False) or recursive
+            directory, name = split(path)
+            if name in MARKER_NAMES or (name in IGNORE_FILES and self._rules.load(directory, name, self._content(path))):
+                work[directory] = True
+                self.rescanned.add(directory)
+            base = sqlite_base(path)
+            if base is not None and (row := self._live.one(base)) is not None and row.state.sqlite:
+                work.setdefault(base, False)
+            for twin in self._twins(path):
+                work.setdefault(twin, False)
+            self._add_unrecorded_ancestors(work, directory)
+        return work
+
+    def _add_unrecorded_ancestors(self, work: dict[bytes, bool], directory: bytes) -> None:
+        while directory and directory not in self._recorded:
+            row = self._live.one(directory)
+            if row is not None and row.state.kind in (Kind.DIRECTORY, Kind.SKIPPED):
+                self._recorded[directory] = row.state.kind is Kind.DIRECTORY
+                return
+            work[directory] = True
+            directory = split(directory)[0]
+
+    def _twins(self, path: bytes) -> list[bytes]:
+        row = self._live.one(path)
+        if row is not None and row.identity is not None and row.identity.nlink > 1:
+            return self._live.twins(row.identity.dev, row.identity.ino)
+        found = self._tree.lstat(path)
+        if found is None or not stat.S_ISREG(found.st_mode) or found.st_nlink < 2:
+            return []
+        return self._live.twins(found.st_dev, found.st_ino)
+
+    def _collect_moved(self, vanished: Iterable[bytes]) -> None:
+        for path in vanished:
+            row = self._live.one(path)
+            for gone in [*([row] if row else []), *self._live.below(path)]:
+                if gone.identity is not None and gone.state.kind is Kind.FILE and not gone.state.torn:
+                    moved = Moved(identity=gone.identity, state=gone.state)
+                    self._moved[(gone.identity.dev, gone.identity.ino)] = moved
+
+    def _is_recorded(self, directory: bytes) -> bool:
+        """Whether entries of ``directory`` are recorded: it and its parents are no skipped directories."""
+        known = self._recorded.get(directory)
+        if known is None:
+            row = self._live.one(directory)
+            if row is not None and row.state.kind is Kind.SKIPPED:
+                known = False
+            else:
+                known = self._is_recorded(split(directory)[0])
+            self._recorded[directory] = known
+        return known
+
+    # directories
+
+    def _scan(self, top: bytes) -> Iterator[Found]:
+        """Everything below ``top``, and what was there before and is not now."""
+        remaining = {row.path: row for row in self._live.below(top)}
+        stack = [top]
+        while stack:
+            directory = stack.pop()
+            entries = self._list(directory)
+            if entries is None:
+                yield from self._skip(directory, SkipReason.UNREADABLE, self._live.one(directory))
+                continue
+            self._load_rules(directory, {name for name, _ in entries})
+            for name, found in entries:
+                path = join(directory, name)
+                self.seen += 1
+                row = remaining.pop(path, None)
+                if path in self._done:
+                    continue
+                if not stat.S_ISDIR(found.st_mode):
+                    yield from self._entry(path, found, row)
+                elif (reason := self._rules.skip_directory(path, self._markers(path))) is not None:
+                    yield from self._skip(path, reason, row)
+                else:
+                    yield from self._plain(path, found, row)
+                    stack.append(path)
+        for path, row in remaining.items():
+            if path not in self._done:
+                yield from self._left_over(path, row)
+
+    def _list(self, directory: bytes) -> list[tuple[bytes, os.stat_result]] | None:
+        try:
+            return list(self._tree.entries(directory))
+        except PermissionError:
+            return None
+        except OSError as error:
+            if error.errno in GONE:
+                return []
+            raise
+
+    def _markers(self, path: bytes) -> set[bytes]:
+        """Which marker files lie in ``path``."""
+        return {name for name in MARKER_NAMES if self._tree.lstat(join(path, name)) is not None}
+
+    def _load_rules(self, directory: bytes, names: set[bytes]) -> None:
+        for name in IGNORE_FILES:
+            if name in names:
+                self._rules.load(directory, name, self._content(join(directory, name)))
+            elif name in self._rules.loaded(directory):
+                self._rules.load(directory, name, None)
+
+    def _content(self, path: bytes) -> bytes | None:
+        found = read_file(self._tree, path, self._store_big, None)
+        return found.data if found is not None else None
+
+    def _folder(self, path: bytes, found: os.stat_result, *, recursive: bool) -> Iterator[Found]:
+        row = self._live.one(path)
+        known = row is not None and row.state.kind is Kind.DIRECTORY
+        if row is not None and row.state.kind is Kind.SKIPPED and not recursive:
+            return
+        self._done.add(path)
+        self.seen += 1
+        reason = self._rules.skip_directory(path, self._markers(path) if recursive or not known else ())
+        if reason is not None:
+            yield from self._skip(path, reason, row)
+            yield from self._below(path)
+            return
+        self._recorded[path] = True
+        yield from self._plain(path, found, row)
+        if recursive or not known:
+            yield from self._scan(path)
+
+    def _skip(self, path: bytes, reason: SkipReason, row: Observed | None) -> Iterator[Found]:
+        self._skipped[path] = reason
+        self._recorded[path] = False
+        yield from self._emit(Found(observed=Observed(path=path, state=skipped(reason))), row)
+
+    # single entries
+
+    def _vanished(self, path: bytes) -> Iterator[Found]:
+        self._done.add(path)
+        self._rules.drop_below(path)
+        row = self._live.one(path)
+        if row is not None and row.state.kind is not Kind.ABSENT:
+            yield Found(observed=Observed(path=path, state=ABSENT))
+        yield from self._below(path)
+
+    def _below(self, path: bytes) -> Iterator[Found]:
+        for row in list(self._live.below(path)):
+            if row.path not in self._done:
+                yield from self._left_over(row.path, row)
+
+    def _left_over(self, path: bytes, row: Observed) -> Iterator[Found]:
+        """A recorded path that was not met: it is gone, or a rule took it out of sight."""
+        self._done.add(path)
+        parent = split(path)[0]
+        while parent and parent not in self._skipped:
+            parent = split(parent)[0]
+        state = skipped(self._skipped[parent], row.state.size) if parent else ABSENT
+        yield from self._emit(Found(observed=Observed(path=path, state=state)), row)
+
+    def _not_a_folder(self, path: bytes, found: os.stat_result) -> Iterator[Found]:
+        row = self._live.one(path)
+        self.seen += 1
+        yield from self._entry(path, found, row)
+        if row is not None and row.state.kind in (Kind.DIRECTORY, Kind.SKIPPED):
+            yield from self._below(path)
+
+    def _entry(self, path: bytes, found: os.stat_result, row: Observed | None) -> Iterator[Found]:
+        self._done.add(path)
+        reason = self._entry_reason(path, found)
+        if reason is not None:
+            yield from self._emit(Found(observed=Observed(path=path, state=skipped(reason, found.st_size))), row)
+        elif (full := self._full_tree(path, found, row)) is not None:
+            marker = full + b"/"
+            if marker not in self._done:
+                self._done.add(marker)
+                state = skipped(SkipReason.IGNORED_TREE_FULL)
+                yield from self._emit(Found(observed=Observed(path=marker, state=state)), self._live.one(marker))
+        elif not _unchanged(row, found):
+            yield from self._read(path, found, row)
+
+    def _entry_reason(self, path: bytes, found: os.stat_result) -> SkipReason | None:
+        reason = self._rules.skip_entry(path)
+        if reason is not None or not stat.S_ISREG(found.st_mode):
+            return reason
+        if found.st_size > self._settings.max_file_bytes:
+            return SkipReason.TOO_LARGE
+        if found.st_size > self._settings.ignored_file_bytes and self._rules.ignored_top(path, False) is not None:
+            return SkipReason.IGNORED_LARGE
+        return None
+
+    def _full_tree(self, path: bytes, found: os.stat_result, row: Observed | None) -> bytes | None:
+        """The ignored directory tree that has no room for ``path``; what is recorded already stays recorded."""
+        top = self._rules.ignored_top(path, False)
+        if top is None or top == path or (row is not None and row.state.exists):
+            return None
+        limit = self._settings.ignored_tree_files
+        count = self._ignored_counts.get(top)
+        if count is None:
+            count = self._live.files_below(top, limit)
+        self._ignored_counts[top] = count + 1
+        return top if count >= limit else None
+
+    def _read(self, path: bytes, found: os.stat_result, row: Observed | None) -> Iterator[Found]:
+        moved = self._moved.get((found.st_dev, found.st_ino))
+        seen = identity(found, wall_ns())
+        if moved is not None and moved.identity.same_entry(seen) and not moved.identity.racy:
+            yield from self._emit(Found(observed=Observed(path=path, state=moved.state, identity=moved.identity)), row)
+            return
+        read = self._read_plain(path, row)
+        if read is None:
+            yield from self._vanished(path)
+        elif read.observed.state.sqlite:
+            yield from self._unit(path)
+        else:
+            yield from self._emit(read, row)
+
+    def _plain(self, path: bytes, found: os.stat_result, row: Observed | None) -> Iterator[Found]:
+        simple = read_simple(self._tree, path, found, wall_ns())
+        if simple is not None:
+            yield from self._emit(simple, row)
+
+    def _read_plain(self, path: bytes, row: Observed | None) -> Found | None:
+        found = self._tree.lstat(path)
+        if found is None:
+            return None
+        try:
+            simple = read_simple(self._tree, path, found, wall_ns())
+        except OSError as error:
+            if error.errno in GONE or error.errno == errno.EINVAL:  # no link any more
+                return None
+            raise
+        return simple or read_file(self._tree, path, self._store_big, row.state if row is not None else None)
+
+    def _unit(self, base: bytes) -> Iterator[Found]:
+        for member in read_unit(self._tree, base, lambda path: self._read_plain(path, self._live.one(path))):
+            self._done.add(member.observed.path)
+            yield from self._emit(member, self._live.one(member.observed.path))
+        for suffix in SQLITE_SUFFIXES:
+            side = base + suffix
+            if side not in self._done and self._tree.lstat(side) is None:
+                yield from self._vanished(side)
+
+    def _emit(self, found: Found, row: Observed | None) -> Iterator[Found]:
+        """``found``, unless the live row says the same; without bytes that are stored already."""
+        if found.observed.state.torn:
+            self.torn.add(found.observed.path)
+        if row is None:
+            if found.observed.state.kind is not Kind.ABSENT:
+                yield found
+        elif found.observed.state != row.state:
+            same = found.observed.state.blob is not None and found.observed.state.blob == row.state.blob
+            yield replace(found, data=None) if same else found
+        elif found.observed.identity is not None and found.observed.identity != row.identity:
+            yield replace(found, data=None)
+
+
+def _unchanged(row: Observed | None, found: os.stat_result) -> bool:
+    if row is None or row.identity is None or row.identity.racy or row.state.torn or not row.state.exists:
+        return False
+    return row.identity.same_entry(identity(found, 0))

@@ -1,0 +1,315 @@
+"""Exchange, check, put back. A live entry is never overwritten: it is swapped with a staged one, and what came
+out is looked at when nobody else can reach it any more. What is not as the plan saw it goes back and is a conflict.
+
+Each step can be done again: whether it was done is read from the staged entry's inode number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable, Sequence
+
+from openoxide.checkpoints.model import SQLITE_SUFFIXES, FileState, Kind, split
+from openoxide.checkpoints.plan import Left
+from openoxide.checkpoints.staging import FEW_FILES, hash_of
+from openoxide.checkpoints.steps import NEW_FOLDER_MODE, Action, Step
+from openoxide.checkpoints.tree import GONE, Tree, open_beneath
+from openoxide.syscalls import exchange, holders, is_written_to, rename_exclusive, sync_filesystem
+
+_CHUNK = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_REASONS = {
+    errno.ENOENT: "vanished",
+    errno.EEXIST: "appeared",
+    errno.ENOTDIR: "parent_not_directory",
+    errno.ELOOP: "parent_not_directory",
+    errno.ENOTEMPTY: "not_empty",
+    errno.EBUSY: "busy",
+    errno.EXDEV: "other_device",
+    errno.EACCES: "permission",
+    errno.EPERM: "permission",
+    errno.EINVAL: "no_exchange",
+    errno.ENOSYS: "no_exchange",
+    errno.EOPNOTSUPP: "no_exchange",
+}
+
+Act = Callable[[int, bytes], None]
+
+
+class PathConflictError(Exception):
+    """This path cannot be done; the message is the reason that is reported."""
+
+
+class Exchange:
+    """The steps of one operation between a tree and the operation's staging folder (an open descriptor)."""
+
+    def __init__(self, tree: Tree, staging: int) -> None:
+        self._tree = tree
+        self._staging = staging
+
+    # forward
+
+    def swap(self, steps: Sequence[Step]) -> list[Left]:
+        """Do every step that is not done yet; what could not be done, with the reason. Raises OSError where the file
+        system itself fails: the operation is interrupted then."""
+        self._tree.forget_folders()
+        left = self._each(steps, self._forward)
+        broken = _databases_of(left, steps)
+        if broken:
+            undo = [step for step in steps if step.path in broken and step.action is not Action.MODE]
+            left += [Left(path=step.path, reason="database") for step in undo if step.path not in {x.path for x in left}]
+            self._each(list(reversed(undo)), self._backward)
+        self._sync_swapped(steps)
+        return left
+
+    def _each(self, steps: Sequence[Step], act: Callable[[Step], None]) -> list[Left]:
+        left: dict[bytes, Left] = {}
+        for step in steps:
+            if step.path in left:
+                continue
+            try:
+                act(step)
+            except PathConflictError as conflict:
+                left[step.path] = Left(path=step.path, reason=str(conflict))
+        return list(left.values())
+
+    def _forward(self, step: Step) -> None:
+        match step.action:
+            case Action.REMOVE:
+                self._remove(step.path, step.staged_name, step.old)
+            case Action.RMDIR:
+                self._rmdir(step.path)
+            case Action.PLACE:
+                self._place(step)
+            case Action.MODE:
+                self._chmod(step.path, step.old.mode, step.new.mode)
+
+    def _remove(self, path: bytes, aside: str, expected: FileState) -> None:
+        """Move ``path`` aside and look at it there."""
+        if not self._is_staged(aside):
+            if self._tree.lstat(path) is None:
+                return
+            self._expect(path, expected)
+            self._aside(path, aside)
+        reason = self._mismatch(aside, expected)
+        if reason is None:
+            return
+        with contextlib.suppress(PathConflictError):  # a newer entry stands there: the sweep stores this one
+            self._into(path, aside)
+        raise PathConflictError(reason)
+
+    def _rmdir(self, path: bytes) -> None:
+        live = self._tree.lstat(path)
+        if live is None:
+            return
+        mode = stat.S_IMODE(live.st_mode)
+        self._at(
+            path,
+            lambda folder, name: os.rmdir(name, dir_fd=folder),
+            lambda folder, name: os.mkdir(name, mode, dir_fd=folder),
+        )
+        self._tree.forget_folders()
+
+    def _place(self, step: Step) -> None:
+        live = self._tree.lstat(step.path)
+        done = live is not None and live.st_ino == step.new_ino and live.st_dev == self._tree.dev
+        if not step.old.exists:
+            if live is not None and not done:
+                raise PathConflictError("appeared")
+            if not done:
+                self._into(step.path, step.staged_name)
+            return
+        if not done:
+            self._expect(step.path, step.old)
+            self._exchange(step)
+        reason = self._mismatch(step.staged_name, step.old)
+        if reason is not None:
+            self._give_back(step)
+            raise PathConflictError(reason)
+
+    def _give_back(self, step: Step) -> None:
+        """Exchange back. If what comes out then is not ours, somebody saved in between: their newest goes back to its
+        place, and what stays in staging is stored by the sweep."""
+        with contextlib.suppress(PathConflictError):  # removed meanwhile: the sweep stores what staging holds
+            self._exchange(step)
+            if self._staged_stat(step.staged_name).st_ino != step.new_ino:
+                self._exchange(step)
+
+    def _chmod(self, path: bytes, old: int, new: int) -> None:
+        try:
+            fd = open_beneath(self._tree.fd, path, _FOLDER)
+        except OSError as error:
+            raise PathConflictError("permission" if error.errno == errno.EACCES else "vanished") from error
+        try:
+            now = stat.S_IMODE(os.fstat(fd).st_mode)
+            if now not in (old, new):
+                raise PathConflictError("changing")
+            os.fchmod(fd, new)
+        finally:
+            os.close(fd)
+
+    # backward
+
+    def unswap(self, steps: Sequence[Step]) -> list[Left]:
+        """Take every step back that was done; what could not be taken back, with the reason."""
+        self._tree.forget_folders()
+        left = self._each(list(reversed(steps)), self._backward)
+        self._sync_swapped(steps)
+        return left
+
+    def _backward(self, step: Step) -> None:
+        match step.action:
+            case Action.REMOVE:
+                if self._is_staged(step.staged_name):
+                    self._into(step.path, step.staged_name)
+            case Action.RMDIR:
+                self._make_folder(step)
+            case Action.PLACE:
+                self._unplace(step)
+            case Action.MODE:
+                self._unchmod(step)
+
+    def _make_folder(self, step: Step) -> None:
+        if self._tree.lstat(step.path) is not None:
+            return
+        self._at(
+            step.path,
+            lambda folder, name: os.mkdir(name, NEW_FOLDER_MODE, dir_fd=folder),
+            lambda folder, name: os.rmdir(name, dir_fd=folder),
+        )
+        self._chmod(step.path, NEW_FOLDER_MODE, step.old.mode)
+
+    def _unplace(self, step: Step) -> None:
+        live = self._tree.lstat(step.path)
+        if live is None or live.st_ino != step.new_ino:
+            swapped = step.old.exists and self._is_staged(step.staged_name)
+            if swapped and self._staged_stat(step.staged_name).st_ino != step.new_ino:
+                raise PathConflictError("changed_later")
+        elif step.old.exists:
+            self._exchange(step)
+            reason = self._mismatch(step.staged_name, step.new)
+            if reason is not None:
+                self._exchange(step)
+                raise PathConflictError(reason)
+        elif step.new.kind is Kind.DIRECTORY:
+            self._rmdir(step.path)
+        else:
+            self._remove(step.path, step.staged_name, step.new)
+
+    def _unchmod(self, step: Step) -> None:
+        live = self._tree.lstat(step.path)
+        if live is not None and stat.S_ISDIR(live.st_mode) and stat.S_IMODE(live.st_mode) == step.new.mode:
+            self._chmod(step.path, step.new.mode, step.old.mode)
+
+    # renaming
+
+    def _exchange(self, step: Step) -> None:
+        staged = step.staged_name.encode()
+
+        def swap(folder: int, name: bytes) -> None:
+            exchange(self._staging, staged, folder, name)
+
+        self._at(step.path, swap, swap)
+
+    def _aside(self, path: bytes, staged: str) -> None:
+        self._at(path, self._out_of(staged), self._in_from(staged))
+
+    def _into(self, path: bytes, staged: str) -> None:
+        self._at(path, self._in_from(staged), self._out_of(staged))
+
+    def _out_of(self, staged: str) -> Act:
+        return lambda folder, name: rename_exclusive(folder, name, self._staging, staged.encode())
+
+    def _in_from(self, staged: str) -> Act:
+        return lambda folder, name: rename_exclusive(self._staging, staged.encode(), folder, name)
+
+    def _at(self, path: bytes, act: Act, inverse: Act) -> None:
+        """``act`` on the folder and name of ``path``. The folder must still be in its place afterwards: one that was
+        moved out of the tree under us took the entry with it, so the inverse is done there and the path left."""
+        directory, name = split(path)
+        try:
+            folder = self._tree.folder(directory)
+            act(folder, name)
+            if not self._tree.is_folder(directory, folder):
+                inverse(folder, name)
+                self._tree.forget_folders()
+                raise PathConflictError("parent_moved")
+        except OSError as error:
+            reason = _REASONS.get(error.errno or 0)
+            if reason is None:
+                raise
+            raise PathConflictError(reason) from error
+
+    # looking
+
+    def _expect(self, path: bytes, expected: FileState) -> None:
+        """A cheap look before the exchange; the look that counts comes after it."""
+        live = self._tree.lstat(path)
+        if live is None or not _looks_like(live, expected):
+            raise PathConflictError("changing")
+
+    def _mismatch(self, name: str, expected: FileState) -> str | None:
+        """Why the staged entry is not ``expected``; None if it is, and nobody can write to it any more."""
+        found = self._staged_stat(name)
+        if not _looks_like(found, expected):
+            return "changing"
+        if expected.kind is Kind.SYMLINK:
+            target = os.readlink(name.encode(), dir_fd=self._staging)
+            return None if target == expected.target else "changing"
+        if expected.kind is not Kind.FILE:
+            return None
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(name, flags, dir_fd=self._staging)
+        try:
+            if is_written_to(fd):
+                return "held_open" + "".join(f" by pid {pid}" for pid in holders(found.st_dev, found.st_ino)[:1])
+            return None if hash_of(fd) == expected.blob else "changing"
+        finally:
+            os.close(fd)
+
+    def _staged_stat(self, name: str) -> os.stat_result:
+        return os.stat(name, dir_fd=self._staging, follow_symlinks=False)
+
+    def _is_staged(self, name: str) -> bool:
+        try:
+            self._staged_stat(name)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _sync_swapped(self, steps: Sequence[Step]) -> None:
+        if len(steps) > FEW_FILES:
+            sync_filesystem(self._tree.fd)
+            return
+        os.fsync(self._staging)
+        for directory in {split(step.path)[0] for step in steps}:
+            try:
+                os.fsync(self._tree.folder(directory))
+            except OSError as error:
+                if error.errno not in GONE:
+                    raise
+
+
+def _looks_like(found: os.stat_result, expected: FileState) -> bool:
+    if stat.S_ISREG(found.st_mode):
+        same = (expected.mode, expected.size, expected.mtime_ns)
+        return expected.kind is Kind.FILE and (stat.S_IMODE(found.st_mode), found.st_size, found.st_mtime_ns) == same
+    if stat.S_ISLNK(found.st_mode):
+        return expected.kind is Kind.SYMLINK
+    if stat.S_ISDIR(found.st_mode):
+        return expected.kind is Kind.DIRECTORY
+    return expected.kind is Kind.SPECIAL and stat.S_ISFIFO(found.st_mode) == (expected.target == b"fifo")
+
+
+def _databases_of(left: Iterable[Left], steps: Iterable[Step]) -> set[bytes]:
+    """Members of SQLite databases of which at least one path was left: the others must go back."""
+    blocked = {item.path for item in left}
+    found: set[bytes] = set()
+    for base in {step.path for step in steps if step.old.sqlite or step.new.sqlite}:
+        members = {base, *(base + suffix for suffix in SQLITE_SUFFIXES)}
+        if members & blocked:
+            found |= members
+    return found

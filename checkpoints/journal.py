@@ -1,0 +1,254 @@
+"""Operations and their steps as rows. Until ``swapping`` is durable no live path has been touched.
+
+Progress is read from the file system (inode numbers of staged entries), not from marks: one commit before the first
+exchange and one after the last are enough, and doing the steps again is harmless.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from openoxide.checkpoints.model import BlobHash, FileState, Kind
+from openoxide.checkpoints.rows import raw
+from openoxide.checkpoints.steps import Action, Step
+from openoxide.db import Transaction
+
+
+class OperationKind(str, Enum):
+    """What an operation is to the user."""
+
+    REWIND = "rewind"
+    UNDO = "undo"
+    REDO = "redo"
+
+
+class Phase(str, Enum):
+    """How far an operation is. ``undone``: given up before the first exchange."""
+
+    PREPARED = "prepared"
+    SWAPPING = "swapping"
+    INTERRUPTED = "interrupted"
+    DONE = "done"
+    UNDONE = "undone"
+    ABORTED = "aborted"
+
+
+OPEN_PHASES = frozenset({Phase.PREPARED, Phase.SWAPPING, Phase.INTERRUPTED})
+
+
+class OutcomeKind(str, Enum):
+    """What became of a path."""
+
+    RESTORED = "restored"
+    REMOVED = "removed"
+    KEPT = "kept"
+    CONFLICT = "conflict"
+    SKIPPED = "skipped"
+    CHANGED_SINCE = "changed_since"
+    LATE = "late"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one path. ``blob`` holds bytes that were found in staging and stood nowhere else."""
+
+    kind: OutcomeKind
+    path: bytes
+    reason: str = ""
+    blob: BlobHash | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """A recorded mutation. ``target``, ``before`` and ``after`` are row ids of checkpoints, ``reverses`` one of an
+    operation."""
+
+    id: int
+    public_id: str
+    worktree: int
+    kind: OperationKind
+    phase: Phase
+    at_ms: int
+    boot_id: str
+    boot_ms: int
+    scope: str
+    exact: bool
+    reverses: int | None = None
+    target: int | None = None
+    before: int | None = None
+    after: int | None = None
+    summary: str = ""
+
+    @property
+    def staging_name(self) -> str:
+        """The operation's folder inside the staging folder."""
+        return self.public_id
+
+
+_COLUMNS = (
+    "id, public_id, worktree, kind, phase, at_ms, boot_id, boot_ms, scope, exact, reverses, target, before, after, summary"
+)
+
+
+def _operation(row: tuple[Any, ...]) -> Operation:
+    return Operation(
+        id=row[0],
+        public_id=row[1],
+        worktree=row[2],
+        kind=OperationKind(row[3]),
+        phase=Phase(row[4]),
+        at_ms=row[5],
+        boot_id=row[6],
+        boot_ms=row[7],
+        scope=row[8],
+        exact=bool(row[9]),
+        reverses=row[10],
+        target=row[11],
+        before=row[12],
+        after=row[13],
+        summary=row[14],
+    )
+
+
+def begin(db: Transaction, operation: Operation) -> Operation:
+    """Record ``operation`` as prepared; the answer carries its row id."""
+    o = operation
+    values = (o.public_id, o.worktree, o.kind.value, Phase.PREPARED.value, o.at_ms, o.boot_id, o.boot_ms, o.scope,
+              int(o.exact), o.reverses, o.target, o.before, o.after, o.summary)  # fmt: skip
+    marks = ",".join("?" * len(values))
+    columns = _COLUMNS.removeprefix("id, ")
+    row = raw(db).execute(f"insert into operation({columns}) values({marks})", values).lastrowid  # noqa: S608
+    assert row is not None
+    return replace(operation, id=row, phase=Phase.PREPARED)
+
+
+def commit_steps(db: Transaction, operation: int, steps: Iterable[Step]) -> None:
+    """Everything is staged and durable: from here on the operation is finished or aborted, never silently undone."""
+    raw(db).executemany(
+        "insert into step(operation, number, action, path, old, new, new_ino) values(?,?,?,?,?,?,?)",
+        (
+            (operation, s.number, s.action.value, s.path, _encode(s.old), _encode(s.new), s.new_ino)
+            for s in steps
+        ),
+    )  # fmt: skip
+    set_phase(db, operation, Phase.SWAPPING)
+
+
+def set_phase(db: Transaction, operation: int, phase: Phase) -> None:
+    """The operation has come to ``phase``."""
+    raw(db).execute("update operation set phase = ? where id = ?", (phase.value, operation))
+
+
+def finish(
+    db: Transaction, operation: int, phase: Phase, after: int | None, summary: str, outcomes: Iterable[Outcome]
+) -> None:
+    """The operation ended in ``phase`` with the checkpoint ``after``; its steps are not needed any more."""
+    raw(db).execute(
+        "update operation set phase = ?, after = ?, summary = ? where id = ?", (phase.value, after, summary, operation)
+    )
+    add_outcomes(db, operation, outcomes)
+
+
+def add_outcomes(db: Transaction, operation: int, outcomes: Iterable[Outcome]) -> None:
+    """Record what became of paths."""
+    connection = raw(db)
+    find = "select id from blob where hash = ?"
+    for o in outcomes:
+        blob = connection.execute(find, (o.blob,)).fetchone()[0] if o.blob is not None else None
+        connection.execute(
+            "insert into outcome(operation, kind, path, reason, blob) values(?,?,?,?,?)",
+            (operation, o.kind.value, o.path, o.reason, blob),
+        )
+
+
+def drop_steps(db: Transaction, operation: int) -> None:
+    """The staging folder is gone; nothing can be settled any more."""
+    raw(db).execute("delete from step where operation = ?", (operation,))
+
+
+def steps(db: Transaction, operation: int) -> tuple[Step, ...]:
+    """The steps of an operation, in their order."""
+    found = raw(db).execute(
+        "select number, action, path, old, new, new_ino from step where operation = ? order by number", (operation,)
+    )
+    return tuple(
+        Step(number=n, action=Action(action), path=path, old=_decode(old), new=_decode(new), new_ino=ino)
+        for n, action, path, old, new, ino in found
+    )
+
+
+def operations(db: Transaction, worktree: int) -> list[Operation]:
+    """All operations of a worktree, oldest first."""
+    found = raw(db).execute(f"select {_COLUMNS} from operation where worktree = ? order by id", (worktree,))  # noqa: S608
+    return [_operation(row) for row in found]
+
+
+def open_operations(db: Transaction, worktree: int) -> list[Operation]:
+    """Operations that neither ended nor were given up."""
+    return [operation for operation in operations(db, worktree) if operation.phase in OPEN_PHASES]
+
+
+def unswept(db: Transaction, worktree: int) -> list[Operation]:
+    """Ended operations whose staging folder may still hold something."""
+    found = raw(db).execute("select distinct operation from step").fetchall()
+    ids = {row[0] for row in found}
+    return [o for o in operations(db, worktree) if o.id in ids and o.phase not in OPEN_PHASES]
+
+
+def outcomes(db: Transaction, operation: int) -> list[Outcome]:
+    """What became of each path of an operation."""
+    found = raw(db).execute(
+        "select o.kind, o.path, o.reason, b.hash from outcome o left join blob b on b.id = o.blob"
+        " where o.operation = ? order by o.path",
+        (operation,),
+    )  # fmt: skip
+    return [
+        Outcome(kind=OutcomeKind(kind), path=path, reason=reason, blob=BlobHash(blob) if blob is not None else None)
+        for kind, path, reason, blob in found
+    ]
+
+
+def undo_stack(done: Iterable[Operation]) -> tuple[list[Operation], list[Operation]]:
+    """``(what undo reverses, what redo reverses)``, the last first to go at the end. Pure.
+
+    A rewind can be undone and empties what could be redone; an undo moves the last operation over to redo, a redo
+    moves it back."""
+    undoable: list[Operation] = []
+    redoable: list[Operation] = []
+    for operation in done:
+        if operation.phase is not Phase.DONE:
+            continue
+        if operation.kind is OperationKind.REWIND:
+            undoable.append(operation)
+            redoable.clear()
+        elif operation.kind is OperationKind.UNDO and undoable:
+            undoable.pop()
+            redoable.append(operation)
+        elif operation.kind is OperationKind.REDO and redoable:
+            redoable.pop()
+            undoable.append(operation)
+    return undoable, redoable
+
+
+def _encode(state: FileState) -> str:
+    fields: dict[str, Any] = {"kind": int(state.kind)}
+    for name in ("mode", "size", "mtime_ns", "torn", "sqlite"):
+        if getattr(state, name):
+            fields[name] = getattr(state, name)
+    for name in ("blob", "target"):
+        if getattr(state, name) is not None:
+            fields[name] = b64encode(getattr(state, name)).decode("ascii")
+    return json.dumps(fields, separators=(",", ":"))
+
+
+def _decode(text: str) -> FileState:
+    fields = json.loads(text)
+    for name in ("blob", "target"):
+        if name in fields:
+            fields[name] = b64decode(fields[name])
+    return FileState(**{**fields, "kind": Kind(fields["kind"])})

@@ -1,0 +1,270 @@
+"""The words of the timeline as values: states, changes, checkpoints, writers. No I/O, no clock.
+
+Paths are bytes relative to the worktree's root, without a leading slash; ``b""`` is the root itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import NewType
+
+BlobHash = NewType("BlobHash", bytes)
+STAGING_NAME = b".openoxide-staging"
+RACY_NS = 10_000_000  # a stat younger than this when it was read proves nothing (git's racy rule, coarse kernel clocks)
+
+
+SQLITE_SUFFIXES = (b"-wal", b"-shm", b"-journal")
+
+
+def split(path: bytes) -> tuple[bytes, bytes]:
+    """``(directory, name)``; the root is ``(b"", b"")``."""
+    directory, _, name = path.rpartition(b"/")
+    return directory, name
+
+
+def join(directory: bytes, name: bytes) -> bytes:
+    """The path of ``name`` in ``directory``."""
+    return directory + b"/" + name if directory else name
+
+
+def sqlite_base(path: bytes) -> bytes | None:
+    """The database whose side file ``path`` would be."""
+    for suffix in SQLITE_SUFFIXES:
+        if path.endswith(suffix) and not path.endswith(b"/" + suffix):
+            return path[: -len(suffix)]
+    return None
+
+
+class Kind(IntEnum):
+    """What stands at a path. ABSENT and SKIPPED are states too: gone, and there but not recorded."""
+
+    ABSENT = 0
+    FILE = 1
+    SYMLINK = 2
+    DIRECTORY = 3
+    SPECIAL = 4
+    SKIPPED = 5
+
+
+class SkipReason(str, Enum):
+    """Why something is not recorded; shown as it is spelled here."""
+
+    VCS = "vcs"
+    DEPENDENCIES = "dependencies"
+    VIRTUAL_ENVIRONMENT = "virtual_environment"
+    CACHE = "cache"
+    BUILD_OUTPUT = "build_output"
+    OPENOXIDE = "openoxide"
+    OXIDEIGNORE = "oxideignore"
+    EXTRA_SKIP = "extra_skip"
+    TOO_LARGE = "too_large"
+    IGNORED_LARGE = "ignored_large"
+    IGNORED_TREE_FULL = "ignored_tree_full"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileState:
+    """One state of one path.
+
+    ``mode`` holds the twelve permission bits; ``mtime_ns`` is 0 for directories and links (a directory's changes with
+    each child). ``target`` is a link's text, a special file's type (``fifo socket char block``) or a skip's reason.
+    """
+
+    kind: Kind
+    mode: int = 0
+    size: int = 0
+    mtime_ns: int = 0
+    blob: BlobHash | None = None
+    target: bytes | None = None
+    torn: bool = False
+    sqlite: bool = False
+
+    @property
+    def exists(self) -> bool:
+        """Whether something recorded stands at the path."""
+        return self.kind not in (Kind.ABSENT, Kind.SKIPPED)
+
+
+ABSENT = FileState(kind=Kind.ABSENT)
+
+
+def skipped(reason: SkipReason, size: int = 0) -> FileState:
+    """The state of something that is there but not recorded."""
+    return FileState(kind=Kind.SKIPPED, size=size, target=reason.value.encode())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatIdentity:
+    """What lstat said when a state was read; equal and old enough means unchanged."""
+
+    dev: int
+    ino: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    mode: int
+    nlink: int = 1
+    read_at_ns: int = 0
+
+    def same_entry(self, other: StatIdentity) -> bool:
+        """Whether both describe the same, untouched directory entry."""
+        return (self.dev, self.ino, self.size, self.mtime_ns, self.ctime_ns, self.mode) == (
+            other.dev, other.ino, other.size, other.mtime_ns, other.ctime_ns, other.mode)  # fmt: skip
+
+    @property
+    def racy(self) -> bool:
+        """Whether a later write could have left this very stat (git's racy-timestamp rule)."""
+        return max(self.mtime_ns, self.ctime_ns) >= self.read_at_ns - RACY_NS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """A path as a capture found it: its state, and the stat it rests on (None where nothing stands there)."""
+
+    path: bytes
+    state: FileState
+    identity: StatIdentity | None = None
+
+
+class Trigger(str, Enum):
+    """Why a checkpoint exists."""
+
+    PROMPT = "prompt"
+    TOOL = "tool"
+    QUIET = "quiet"
+    MANUAL = "manual"
+    REWIND = "rewind"
+    SESSION_END = "session-end"
+    IMPORT = "import"
+
+
+AUTOMATIC = frozenset({Trigger.QUIET, Trigger.TOOL})
+
+
+class Certainty(str, Enum):
+    """How sure it is who made a change (architecture: writer)."""
+
+    SURE = "sure"
+    LIKELY = "likely"
+    SHARED = "shared"
+    UNKNOWN = "unknown"
+    OPERATION = "operation"
+
+
+class WindowKind(str, Enum):
+    """A declared stretch of time in which an agent writes."""
+
+    TURN = "turn"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A declared turn or tool call. ``parent`` is a tool's turn, None for a turn; ``ended_seq`` is None while open."""
+
+    id: int
+    kind: WindowKind
+    agent: str
+    session: str
+    prompt: str
+    began_seq: int
+    ended_seq: int | None = None
+    parent: int | None = None
+    tool: str | None = None
+    declares_tools: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """Who made a change: the declared windows that were open (none: unknown), or the operation that did it."""
+
+    certainty: Certainty
+    windows: frozenset[int] = frozenset()
+    operation: int | None = None
+
+
+UNKNOWN_WRITER = Writer(certainty=Certainty.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A timeline row: the state of ``path`` from ``seq`` until the path's next row."""
+
+    path: bytes
+    seq: int
+    state: FileState
+    writer: Writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitPosition:
+    """What git said when a checkpoint was sealed; read from files, git itself is never run."""
+
+    head: str = ""
+    branch: str = ""
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How much a checkpoint can be trusted. ``cause`` names the gap, empty when ``complete``."""
+
+    complete: bool = True
+    late: bool = False
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Changes since the checkpoint before."""
+
+    added: int = 0
+    modified: int = 0
+    removed: int = 0
+
+    @property
+    def total(self) -> int:
+        """All three together."""
+        return self.added + self.modified + self.removed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A sealed position of one worktree's timeline. Times are milliseconds since the epoch."""
+
+    id: str
+    worktree: int
+    number: int
+    seq: int
+    created_at_ms: int
+    trigger: Trigger
+    manifest_hash: bytes
+    name: str | None = None
+    pinned: bool = False
+    expires_at_ms: int | None = None
+    turn: int | None = None
+    session: str | None = None
+    prompt: str | None = None
+    agent: str | None = None
+    coverage: Coverage = field(default_factory=Coverage)
+    git: GitPosition = field(default_factory=GitPosition)
+    counts: Counts = field(default_factory=Counts)
+    skipped: int = 0
+    failed: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worktree:
+    """One watched directory tree. ``dev``, ``ino`` and ``birth_ns`` name the directory itself (0: not known)."""
+
+    id: int
+    project: str
+    root: bytes
+    dev: int
+    ino: int
+    birth_ns: int
+    watching: bool
+    common_dir: bytes | None = None
+    kind: str = "code"

@@ -1,0 +1,214 @@
+"""Frames of bytes in append-only files. A frame is never changed, and no file is appended to behind a failed write.
+
+A frame holds one or more blobs, compressed together::
+
+    magic "OXF1" | codec u8 | blobs u16 | stored u32 | raw u32 | blobs x (hash 32, size u32) | payload
+
+All numbers are little-endian. Codec 0 is plain, 1 is zstd. The table of names lets an index be rebuilt from the files
+alone. A blob of BIG_BYTES or more is a file of its own under ``big/``, named by its hash, with the same codecs.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import zstandard
+
+from openoxide.checkpoints.hashing import HASH_BYTES, Hasher
+from openoxide.checkpoints.model import BlobHash
+from openoxide.errors import StoreDamagedError
+from openoxide.fileio import fsync_folder, write_all
+
+MAGIC = b"OXF1"
+PACK_BYTES = 64 << 20
+FRAME_BYTES = 256 << 10
+BIG_BYTES = 4 << 20
+PLAIN, ZSTD = 0, 1
+ZSTD_LEVEL = 1
+_HEADER = struct.Struct("<4sBHII")
+_ENTRY = struct.Struct(f"<{HASH_BYTES}sI")
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a frame's payload lies. ``pack`` None: a big blob's own file."""
+
+    pack: int | None
+    offset: int
+    stored: int
+    raw: int
+    codec: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """Compressed blobs, ready to be appended."""
+
+    names: tuple[tuple[BlobHash, int], ...]
+    payload: bytes
+    raw: int
+    codec: int
+
+
+def make_frame(blobs: Sequence[tuple[BlobHash, bytes]]) -> Frame:
+    """Compress ``blobs`` into one frame; plain where compression gains nothing."""
+    data = blobs[0][1] if len(blobs) == 1 else b"".join(data for _, data in blobs)
+    packed = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(data)
+    codec, payload = (ZSTD, packed) if len(packed) < len(data) else (PLAIN, data)
+    names = tuple((name, len(data)) for name, data in blobs)
+    return Frame(names=names, payload=payload, raw=len(data), codec=codec)
+
+
+def _encode(frame: Frame) -> tuple[bytes, int]:
+    """The frame's bytes, and where in them the payload begins."""
+    head = _HEADER.pack(MAGIC, frame.codec, len(frame.names), len(frame.payload), frame.raw)
+    table = b"".join(_ENTRY.pack(name, size) for name, size in frame.names)
+    return head + table + frame.payload, len(head) + len(table)
+
+
+class Packs:
+    """The ``blobs/`` folder. ``first_pack`` is a number no existing file has: each start opens a fresh pack."""
+
+    def __init__(self, folder: Path, first_pack: int) -> None:
+        self.folder = folder
+        self.big = folder / "big"
+        self.big.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._number = first_pack
+        self._fd: int | None = None
+        self._offset = 0
+
+    def append(self, frames: Sequence[Frame]) -> list[Place]:
+        """Write ``frames`` and make them durable. On any failure the pack is left behind for good: after a short
+        write the end of the file is not where the next offset would be counted from."""
+        with self._lock:
+            try:
+                return self._append(frames)
+            except BaseException:
+                self._close()
+                raise
+
+    def _append(self, frames: Sequence[Frame]) -> list[Place]:
+        if self._fd is None:
+            self._open()
+        assert self._fd is not None
+        chunks: list[bytes] = []
+        places: list[Place] = []
+        position = self._offset
+        for frame in frames:
+            encoded, start = _encode(frame)
+            chunks.append(encoded)
+            places.append(
+                Place(
+                    pack=self._number,
+                    offset=position + start,
+                    stored=len(frame.payload),
+                    raw=frame.raw,
+                    codec=frame.codec,
+                )
+            )
+            position += len(encoded)
+        write_all(self._fd, b"".join(chunks))
+        os.fdatasync(self._fd)
+        self._offset = position
+        if position >= PACK_BYTES:
+            self._close()
+        return places
+
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        self._fd = os.open(self._path(self._number), flags, 0o600)
+        self._offset = 0
+        fsync_folder(self.folder)
+
+    def _close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+        self._number += 1
+
+    def close(self) -> None:
+        """Close the pack that is being written."""
+        with self._lock:
+            self._close()
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:08d}.pack"
+
+    def numbers(self) -> list[int]:
+        """The packs that exist."""
+        return sorted(int(name[:-5]) for name in os.listdir(self.folder) if name.endswith(".pack"))
+
+    def remove(self, number: int) -> None:
+        """Delete a pack that no row names."""
+        self._path(number).unlink()
+
+    def read(self, place: Place) -> bytes:
+        """The raw bytes of a frame in a pack. Raises StoreDamagedError where they cannot be had."""
+        assert place.pack is not None
+        try:
+            fd = os.open(self._path(place.pack), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                payload = os.pread(fd, place.stored, place.offset)
+            finally:
+                os.close(fd)
+            if len(payload) != place.stored:
+                raise StoreDamagedError(f"pack {place.pack} ends before offset {place.offset + place.stored}")
+            return decompress(payload, place)
+        except (OSError, zstandard.ZstdError) as error:
+            raise StoreDamagedError(f"pack {place.pack} cannot be read at {place.offset}: {error}") from error
+
+    def add_big(self, source: BinaryIO) -> tuple[BlobHash, Place]:
+        """Copy ``source`` into a file of its own, durable under its hash when this returns."""
+        temporary = self.big / f"{os.urandom(8).hex()}.tmp"
+        hasher, raw, kept = Hasher(), 0, False
+        try:
+            with open(temporary, "xb", opener=_private) as out:
+                with zstandard.ZstdCompressor(level=ZSTD_LEVEL).stream_writer(out, closefd=False) as packer:
+                    while chunk := source.read(_CHUNK):
+                        hasher.update(chunk)
+                        raw += len(chunk)
+                        packer.write(chunk)
+                out.flush()
+                os.fsync(out.fileno())
+                stored = out.tell()
+            name = hasher.digest()
+            temporary.rename(self.big / name.hex())
+            kept = True
+        finally:
+            if not kept:
+                temporary.unlink(missing_ok=True)
+        fsync_folder(self.big)
+        return name, Place(pack=None, offset=0, stored=stored, raw=raw, codec=ZSTD)
+
+    def open_big(self, name: BlobHash) -> BinaryIO:
+        """A stream over a big blob's raw bytes."""
+        try:
+            source = open(self.big / name.hex(), "rb")  # noqa: SIM115 - the stream reader closes it
+        except OSError as error:
+            raise StoreDamagedError(f"blob {name.hex()[:12]} cannot be opened: {error}") from error
+        return zstandard.ZstdDecompressor().stream_reader(source, closefd=True)
+
+    def drop_temporaries(self) -> None:
+        """Remove what an interrupted copy left behind."""
+        for name in os.listdir(self.big):
+            if name.endswith(".tmp"):
+                (self.big / name).unlink()
+
+
+def decompress(payload: bytes, place: Place) -> bytes:
+    """The raw bytes of a payload."""
+    if place.codec == PLAIN:
+        return payload
+    return zstandard.ZstdDecompressor().decompress(payload, max_output_size=place.raw)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)

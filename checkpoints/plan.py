@@ -1,0 +1,288 @@
+"""From what was and what is to what a rewind does. Pure: the same values always give the same plan.
+
+``decide_*`` choose per path what is wanted, by scope and writer. ``complete`` then takes out what cannot or must not be
+done: skipped and torn states, half a database, a directory that something stays in. A path is in exactly one list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from openoxide.checkpoints.attribution import owners, touches, within
+from openoxide.checkpoints.model import (
+    ABSENT,
+    SQLITE_SUFFIXES,
+    Certainty,
+    FileState,
+    Kind,
+    Version,
+    Writer,
+    sqlite_base,
+)
+
+RESTORABLE_SPECIAL = frozenset({b"fifo"})
+
+
+class Scope(str, Enum):
+    """Whose changes a rewind takes back."""
+
+    TURN = "turn"
+    SESSION = "session"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathHistory:
+    """What a plan has to know of one path: its state at the checkpoint, its state now, the rows between."""
+
+    path: bytes
+    then: FileState
+    now: FileState
+    versions: tuple[Version, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One path to bring from ``now`` to ``wanted``. ``reason`` is ``likely`` where the writer is not sure."""
+
+    path: bytes
+    now: FileState
+    wanted: FileState
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """A path that is left as it is, and why."""
+
+    path: bytes
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Decisions:
+    """What is wanted, before it is checked against what can be done."""
+
+    changes: list[Change] = field(default_factory=list)
+    kept: list[Change] = field(default_factory=list)
+    conflicts: list[Left] = field(default_factory=list)
+    untouched: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What ``complete`` has to know beside the decided paths.
+
+    ``below``: for each directory that would go or change its type, the paths that exist or are skipped below it.
+    ``folders``: for each ancestor of a wanted path, its state now and at the checkpoint.
+    ``databases``: SQLite databases whose side files may be concerned. ``held``: paths that a process holds open.
+    """
+
+    below: Mapping[bytes, Collection[bytes]] = field(default_factory=dict)
+    folders: Mapping[bytes, tuple[FileState, FileState]] = field(default_factory=dict)
+    databases: Collection[bytes] = ()
+    held: Mapping[bytes, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewindPlan:
+    """What a rewind will do. Every list is in path order."""
+
+    restore: tuple[Change, ...] = ()
+    remove: tuple[Change, ...] = ()
+    kept: tuple[Left, ...] = ()
+    conflicts: tuple[Left, ...] = ()
+    skipped: tuple[Left, ...] = ()
+    untouched: int = 0
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """Everything that will be touched."""
+        return self.restore + self.remove
+
+
+def within_paths(path: bytes, chosen: Collection[bytes]) -> bool:
+    """Whether ``path`` is one of ``chosen`` or below one; an empty choice means everything."""
+    return not chosen or b"" in chosen or any(path == c or path.startswith(c + b"/") for c in chosen)
+
+
+def decide_all(histories: Iterable[PathHistory], *, exact: bool) -> Decisions:
+    """Scope ``all``: changed and deleted paths come back; newer ones go if a declared writer made them, or if
+    ``exact``."""
+    found = Decisions()
+    for history in histories:
+        change = Change(path=history.path, now=history.now, wanted=history.then)
+        if history.now == history.then:
+            found.untouched += 1
+        elif history.then.kind is Kind.ABSENT and history.now.exists and not (exact or _declared(history)):
+            found.kept.append(replace(change, reason="newer"))
+        else:
+            found.changes.append(change)
+    return found
+
+
+def _declared(history: PathHistory) -> bool:
+    """Whether every state since the checkpoint was made by declared windows or brought back by an operation."""
+    known = (Certainty.SURE, Certainty.LIKELY)
+    made_by = owners(history.then, history.versions)
+    return all(owner is None or (owner.certainty in known and bool(owner.windows)) for owner in made_by)
+
+
+def decide_windows(histories: Iterable[PathHistory], windows: Collection[int]) -> Decisions:
+    """Scope ``turn`` and ``session``: only paths that ``windows`` changed, and only where they still hold what was left
+    there. What comes back is the state before the first of those changes."""
+    found = Decisions()
+    for history in histories:
+        made_by = owners(history.then, history.versions)
+        mine = [within(owner, windows) for owner in made_by if owner is not None]
+        shared = [owner for owner in made_by if owner is not None and touches(owner, windows)]
+        if len(shared) > mine.count(True):
+            found.conflicts.append(Left(path=history.path, reason="shared_writer"))
+        elif not any(mine):
+            found.untouched += 1
+        elif not mine[-1]:
+            found.conflicts.append(Left(path=history.path, reason="changed_later"))
+        elif not all(mine[mine.index(True) :]):
+            found.conflicts.append(Left(path=history.path, reason="mixed_writers"))
+        else:
+            _take_back(found, history, made_by, windows)
+    return found
+
+
+def _take_back(
+    found: Decisions, history: PathHistory, made_by: Sequence[Writer | None], windows: Collection[int]
+) -> None:
+    first = next(i for i, owner in enumerate(made_by) if owner is not None and within(owner, windows))
+    wanted = history.versions[first - 1].state if first else history.then
+    if history.now == wanted:
+        found.untouched += 1
+        return
+    sure = all(owner is None or owner.certainty is Certainty.SURE for owner in made_by[first:])
+    reason = "" if sure else Certainty.LIKELY.value
+    found.changes.append(Change(path=history.path, now=history.now, wanted=wanted, reason=reason))
+
+
+def decide_reverse(histories: Iterable[PathHistory], left: Mapping[bytes, FileState]) -> Decisions:
+    """Undo and redo: each path goes back to ``then`` if it still holds what the operation ``left`` there."""
+    found = Decisions()
+    for history in histories:
+        if history.now == history.then:
+            found.untouched += 1
+        elif history.now != left[history.path]:
+            found.conflicts.append(Left(path=history.path, reason="changed_later"))
+        else:
+            found.changes.append(Change(path=history.path, now=history.now, wanted=history.then))
+    return found
+
+
+def complete(decisions: Decisions, around: Surroundings) -> RewindPlan:
+    """The plan: ``decisions`` less what cannot or must not be done, with the parents that are needed."""
+    skipped: list[Left] = []
+    changes = {change.path: change for change in decisions.changes if not change.path.endswith(b"/")}
+    kept = {change.path: change for change in decisions.kept}
+    conflicts = {left.path: left.reason for left in decisions.conflicts}
+    for path, change in list(changes.items()):
+        if (reason := _not_recorded(change)) is not None:
+            skipped.append(Left(path=path, reason=reason))
+            del changes[path]
+        elif (reason := _not_settled(change, around)) is not None:
+            conflicts[path] = reason
+            del changes[path]
+    _join_databases(changes, kept, conflicts, around)
+    _keep_occupied(changes, kept, conflicts, around)
+    _need_parents(changes, conflicts, around)
+    ordered = [changes[path] for path in sorted(changes)]
+    return RewindPlan(
+        restore=tuple(change for change in ordered if change.wanted.exists),
+        remove=tuple(change for change in ordered if not change.wanted.exists),
+        kept=tuple(Left(path=path, reason=kept[path].reason) for path in sorted(kept)),
+        conflicts=tuple(Left(path=path, reason=conflicts[path]) for path in sorted(conflicts)),
+        skipped=tuple(sorted(skipped, key=lambda left: left.path)),
+        untouched=decisions.untouched,
+    )
+
+
+def _not_recorded(change: Change) -> str | None:
+    """Why neither side can be exchanged: one of them is not in the store."""
+    for state in (change.wanted, change.now):
+        if state.kind is Kind.SKIPPED:
+            return (state.target or b"").decode()
+        if state.kind is Kind.SPECIAL and state.target not in RESTORABLE_SPECIAL:
+            return "special"
+    return None
+
+
+def _not_settled(change: Change, around: Surroundings) -> str | None:
+    if change.path in around.held:
+        return around.held[change.path]
+    if change.wanted.torn:
+        return "torn"
+    return "changing" if change.now.torn else None
+
+
+def _join_databases(
+    changes: dict[bytes, Change], kept: dict[bytes, Change], conflicts: dict[bytes, str], around: Surroundings
+) -> None:
+    """A SQLite database and its side files move together or not at all: a main file beside another moment's WAL is a
+    corrupt database."""
+    bases = set(around.databases) | {c.path for c in changes.values() if c.now.sqlite or c.wanted.sqlite}
+    for base in bases:
+        members = [base, *(base + suffix for suffix in SQLITE_SUFFIXES)]
+        if not any(member in changes for member in members):
+            continue
+        blocked = next((conflicts[member] for member in members if member in conflicts), None)
+        held = next((around.held[member] for member in members if member in around.held), blocked)
+        for member in members:
+            if held is not None and member in changes:
+                del changes[member]
+                conflicts[member] = held if member == base or member in around.held else "database"
+            elif held is None and member in kept:
+                changes[member] = replace(kept.pop(member), reason="")
+
+
+def _keep_occupied(
+    changes: dict[bytes, Change], kept: dict[bytes, Change], conflicts: dict[bytes, str], around: Surroundings
+) -> None:
+    """A directory that something stays in is not removed; one that was to become something else is a conflict."""
+    leaving = [c for c in changes.values() if c.now.kind is Kind.DIRECTORY and c.wanted.kind is not Kind.DIRECTORY]
+    for change in sorted(leaving, key=lambda c: c.path.count(b"/"), reverse=True):
+        inside = around.below.get(change.path, ())
+        if all(path in changes and not changes[path].wanted.exists for path in inside):
+            continue
+        del changes[change.path]
+        if change.wanted.exists:
+            conflicts[change.path] = "directory_not_empty"
+        else:
+            kept[change.path] = replace(change, reason="not_empty")
+
+
+def _need_parents(changes: dict[bytes, Change], conflicts: dict[bytes, str], around: Surroundings) -> None:
+    """Missing parents come back too; where something else stands in their place the path is a conflict."""
+    for path in sorted(path for path, change in changes.items() if change.wanted.exists):
+        for folder in _ancestors(path):
+            now, then = around.folders.get(folder, (ABSENT, ABSENT))
+            planned = changes[folder].wanted if folder in changes else now
+            if planned.kind is Kind.DIRECTORY:
+                continue
+            if now.kind is Kind.ABSENT and then.kind is Kind.DIRECTORY and folder not in conflicts:
+                changes[folder] = Change(path=folder, now=now, wanted=then, reason="parent")
+                continue
+            del changes[path]
+            conflicts[path] = "parent_not_directory"
+            break
+
+
+def _ancestors(path: bytes) -> list[bytes]:
+    """Topmost first, without ``path`` itself and the root."""
+    parts = path.split(b"/")
+    return [b"/".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def surroundings_needed(decisions: Decisions) -> tuple[list[bytes], set[bytes], set[bytes]]:
+    """What to ask for ``complete``: directories that would go, ancestors of wanted paths, databases of side files."""
+    leaving = [c.path for c in decisions.changes if c.now.kind is Kind.DIRECTORY and c.wanted.kind is not Kind.DIRECTORY]
+    folders = {folder for c in decisions.changes if c.wanted.exists for folder in _ancestors(c.path)}
+    paths = [c.path for c in [*decisions.changes, *decisions.kept]]
+    return leaving, folders, {base for path in paths if (base := sqlite_base(path)) is not None}

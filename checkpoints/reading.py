@@ -1,0 +1,175 @@
+"""Reading one entry as it really was: stable across the read, or marked torn.
+
+The stat before and after a read must agree, and a SQLite database is read together with its side files, which must all
+stand still: a main file and a WAL of different moments are not a state the database ever had.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import BinaryIO
+
+from openoxide.checkpoints.hashing import Hasher, blob_hash
+from openoxide.checkpoints.model import (
+    SQLITE_SUFFIXES,
+    BlobHash,
+    FileState,
+    Kind,
+    Observed,
+    SkipReason,
+    StatIdentity,
+    skipped,
+)
+from openoxide.checkpoints.packs import BIG_BYTES
+from openoxide.checkpoints.tree import Tree, identity, wall_ns
+
+SQLITE_MAGIC = b"SQLite format 3\0"
+_ATTEMPTS = 3
+_CHUNK = 1 << 20
+_VANISHED = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
+_SPECIAL = {
+    stat.S_IFIFO: b"fifo",
+    stat.S_IFSOCK: b"socket",
+    stat.S_IFCHR: b"char",
+    stat.S_IFBLK: b"block",
+}
+
+StoreBig = Callable[[BinaryIO], BlobHash]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """An entry as it was read; ``data`` is its content where that still has to be stored."""
+
+    observed: Observed
+    data: bytes | None = None
+
+
+def read_simple(tree: Tree, path: bytes, found: os.stat_result, read_at_ns: int) -> Found | None:
+    """A directory, link or special file; None for a regular file."""
+    mode = stat.S_IMODE(found.st_mode)
+    seen = identity(found, read_at_ns)
+    if stat.S_ISDIR(found.st_mode):
+        return Found(observed=Observed(path=path, state=FileState(kind=Kind.DIRECTORY, mode=mode), identity=seen))
+    if stat.S_ISLNK(found.st_mode):
+        target = tree.readlink(path)
+        state = FileState(kind=Kind.SYMLINK, size=len(target), target=target)
+        return Found(observed=Observed(path=path, state=state, identity=seen))
+    if not stat.S_ISREG(found.st_mode):
+        special = _SPECIAL.get(stat.S_IFMT(found.st_mode), b"special")
+        state = FileState(kind=Kind.SPECIAL, mode=mode, target=special)
+        return Found(observed=Observed(path=path, state=state, identity=seen))
+    return None
+
+
+def read_file(tree: Tree, path: bytes, store_big: StoreBig, known: FileState | None) -> Found | None:
+    """A regular file, read stable; None where it vanished. ``known``: its last state, to spare a big copy."""
+    last: Found | None = None
+    for _ in range(_ATTEMPTS):
+        try:
+            fd = tree.open_file(path)
+        except OSError as error:
+            if error.errno in _VANISHED:
+                return None
+            if error.errno in _FORBIDDEN:
+                return _unreadable(tree, path)
+            raise
+        try:
+            last, stable = _read_open(fd, path, store_big, known)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return _unreadable(tree, path)
+        finally:
+            os.close(fd)
+        if stable:
+            return last
+    return last
+
+
+def _read_open(fd: int, path: bytes, store_big: StoreBig, known: FileState | None) -> tuple[Found | None, bool]:
+    read_at_ns = wall_ns()
+    before = os.fstat(fd)
+    if not stat.S_ISREG(before.st_mode):
+        return None, False
+    if before.st_size >= BIG_BYTES:
+        data, name, size, sqlite = None, *_read_big(fd, store_big, known)
+    else:
+        data = _read_all(fd, before.st_size)
+        name, size, sqlite = blob_hash(data), len(data), data.startswith(SQLITE_MAGIC)
+    after = os.fstat(fd)
+    seen = identity(before, read_at_ns)
+    stable = seen.same_entry(identity(after, read_at_ns)) and size == after.st_size
+    state = FileState(
+        kind=Kind.FILE,
+        mode=stat.S_IMODE(after.st_mode),
+        size=size,
+        mtime_ns=after.st_mtime_ns,
+        blob=name,
+        torn=not stable,
+        sqlite=sqlite,
+    )
+    return Found(observed=Observed(path=path, state=state, identity=seen), data=data), stable
+
+
+def _read_all(fd: int, expected: int) -> bytes:
+    data = os.read(fd, expected + 1)
+    if len(data) >= expected and len(data) <= expected:
+        return data
+    chunks = [data]
+    while chunk := os.read(fd, _CHUNK):
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _read_big(fd: int, store_big: StoreBig, known: FileState | None) -> tuple[BlobHash, int, bool]:
+    """Hash first where the known state has the same size: a touched file must not be copied again."""
+    with open(fd, "rb", closefd=False) as source:
+        sqlite = source.peek(len(SQLITE_MAGIC)).startswith(SQLITE_MAGIC)
+        if known is not None and known.blob is not None and known.size == os.fstat(fd).st_size:
+            hasher, size = Hasher(), 0
+            while chunk := source.read(_CHUNK):
+                hasher.update(chunk)
+                size += len(chunk)
+            if hasher.digest() == known.blob:
+                return known.blob, size, sqlite
+            source.seek(0)
+        name = store_big(source)
+        return name, source.tell(), sqlite
+
+
+def _unreadable(tree: Tree, path: bytes) -> Found | None:
+    found = tree.lstat(path)
+    if found is None:
+        return None
+    seen = identity(found, wall_ns())
+    return Found(observed=Observed(path=path, state=skipped(SkipReason.UNREADABLE, found.st_size), identity=seen))
+
+
+def read_unit(tree: Tree, base: bytes, read_one: Callable[[bytes], Found | None]) -> list[Found]:
+    """A SQLite database and its side files as one state: all of them stood still while all were read."""
+    paths = [base, *(base + suffix for suffix in SQLITE_SUFFIXES)]
+    members: list[Found] = []
+    for _ in range(_ATTEMPTS):
+        before = _stats(tree, paths)
+        members = [found for path in paths if before[path] is not None and (found := read_one(path)) is not None]
+        if _stats(tree, paths) == before:
+            return members
+    return [_torn(member) for member in members]
+
+
+def _stats(tree: Tree, paths: list[bytes]) -> dict[bytes, StatIdentity | None]:
+    found = {path: tree.lstat(path) for path in paths}
+    return {path: identity(seen, 0) if seen is not None else None for path, seen in found.items()}
+
+
+def _torn(member: Found) -> Found:
+    seen = member.observed
+    if seen.state.kind is not Kind.FILE:
+        return member
+    return Found(observed=replace(seen, state=replace(seen.state, torn=True)), data=member.data)

@@ -1,0 +1,128 @@
+"""From a request to a plan: gathers what was, what is and who wrote it, and lets ``plan.py`` decide."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from openoxide.checkpoints import journal, rows, store
+from openoxide.checkpoints.journal import Operation, OutcomeKind
+from openoxide.checkpoints.model import Kind
+from openoxide.checkpoints.plan import (
+    Decisions,
+    PathHistory,
+    RewindPlan,
+    Scope,
+    Surroundings,
+    complete,
+    decide_all,
+    decide_reverse,
+    decide_windows,
+    surroundings_needed,
+    within_paths,
+)
+from openoxide.checkpoints.tree import GONE, Tree
+from openoxide.db import Transaction
+from openoxide.syscalls import holders, is_written_to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to rewind to, whose changes, and which paths (empty: all). ``session`` or ``turn`` go with their scope."""
+
+    target_seq: int
+    now_seq: int
+    scope: Scope = Scope.ALL
+    exact: bool = False
+    session: str | None = None
+    turn: int | None = None
+    paths: tuple[bytes, ...] = field(default=())
+
+
+def plan_rewind(db: Transaction, tree: Tree, worktree: int, request: Request) -> RewindPlan:
+    """The plan for ``request`` against the states recorded up to ``now_seq``."""
+    changed = rows.changed_paths(db, worktree, request.target_seq, request.now_seq)
+    chosen = [path for path in changed if within_paths(path, request.paths)]
+    histories = _histories(db, worktree, chosen, request)
+    if request.scope is Scope.ALL:
+        decisions = decide_all(histories, exact=request.exact)
+    else:
+        decisions = decide_windows(histories, _windows(db, worktree, request))
+    return _completed(db, tree, worktree, decisions, request)
+
+
+def plan_reverse(db: Transaction, tree: Tree, operation: Operation, now_seq: int) -> RewindPlan:
+    """The plan that takes back what ``operation`` did."""
+    checkpoints = store.CheckpointQuery(db, operation.worktree)
+    before, after = checkpoints.by_row(operation.before or 0), checkpoints.by_row(operation.after or 0)
+    assert before is not None and after is not None, "a finished operation has both checkpoints"
+    touched = {o.path for o in journal.outcomes(db, operation.id) if o.kind in (OutcomeKind.RESTORED, OutcomeKind.REMOVED)}
+    request = Request(target_seq=before.seq, now_seq=now_seq)
+    histories = _histories(db, operation.worktree, sorted(touched), request)
+    left = rows.states_at(db, operation.worktree, after.seq, touched)
+    return _completed(db, tree, operation.worktree, decide_reverse(histories, left), request)
+
+
+def _windows(db: Transaction, worktree: int, request: Request) -> frozenset[int]:
+    """The windows whose changes are taken back."""
+    windows = store.session_windows(db, worktree, request.session or "")
+    if request.scope is Scope.SESSION:
+        return frozenset(w.id for w in windows)
+    return frozenset(w.id for w in windows if request.turn in (w.id, w.parent))
+
+
+def _histories(db: Transaction, worktree: int, paths: list[bytes], request: Request) -> list[PathHistory]:
+    then = rows.states_at(db, worktree, request.target_seq, paths)
+    now = rows.states_at(db, worktree, request.now_seq, paths)
+    found = []
+    for path in paths:
+        # scope all asks for writers of newer files only: the rows between are not needed for the others
+        asks = request.scope is not Scope.ALL or (not request.exact and not then[path].exists and now[path].exists)
+        versions = rows.versions_of(db, worktree, path, request.target_seq, request.now_seq) if asks else []
+        found.append(PathHistory(path=path, then=then[path], now=now[path], versions=tuple(versions)))
+    return found
+
+
+def _completed(
+    db: Transaction, tree: Tree, worktree: int, decisions: Decisions, request: Request
+) -> RewindPlan:
+    leaving, folders, side_files_of = surroundings_needed(decisions)
+    then = rows.states_at(db, worktree, request.target_seq, folders)
+    now = rows.states_at(db, worktree, request.now_seq, folders | side_files_of)
+    databases = frozenset(path for path in side_files_of if now[path].sqlite)
+    around = Surroundings(
+        below={path: tuple(rows.states_below(db, worktree, request.now_seq, path)) for path in leaving},
+        folders={path: (now[path], then[path]) for path in folders},
+        databases=databases,
+        held=_held(tree, _database_files(decisions, databases)),
+    )
+    plan = complete(decisions, around)
+    untouched = rows.read_head(db, worktree).files - sum(1 for change in plan.changes if change.now.kind is Kind.FILE)
+    return replace(plan, untouched=max(0, untouched))
+
+
+def _database_files(decisions: Decisions, databases: frozenset[bytes]) -> Iterable[bytes]:
+    from_changes = (c.path for c in decisions.changes if c.now.sqlite or c.wanted.sqlite)
+    return {*from_changes, *databases}
+
+
+def _held(tree: Tree, paths: Iterable[bytes]) -> dict[bytes, str]:
+    """Databases that a process has open: rewinding one under it corrupts it, so it is found out before anything."""
+    found = {}
+    for path in paths:
+        try:
+            fd = tree.open_file(path)
+        except OSError as error:
+            if error.errno in GONE:
+                continue
+            raise
+        try:
+            seen = os.fstat(fd)
+            if is_written_to(fd):
+                pids = [pid for pid in holders(seen.st_dev, seen.st_ino) if pid != os.getpid()]
+                found[path] = "held_open" + "".join(f" by pid {pid}" for pid in pids[:1])
+        finally:
+            os.close(fd)
+    return found
+

@@ -1,0 +1,138 @@
+"""``timeline.db``: numbered migrations, each frozen once released. ``PRAGMA user_version`` is the number reached.
+
+Times are milliseconds since the epoch in ``*_ms``, else nanoseconds in ``*_ns``; paths are bytes. ``version`` is
+append-only: a row holds from its ``seq`` until the path's next row. ``live`` is the newest row of each path with the
+stat it was read under.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from openoxide.db import Database
+from openoxide.errors import NewerStoreError
+
+APPLICATION_ID = 0x4F584944  # "OXID"
+
+M0001 = """
+create table worktree(
+  id integer primary key, project text not null, root blob not null, kind text not null, dev integer not null,
+  ino integer not null, birth_ns integer not null, watching integer not null, common_dir blob,
+  created_ms integer not null
+) strict;
+create unique index worktree_root on worktree(root) where watching = 1;
+
+create table path(id integer primary key, worktree integer not null, path blob not null, unique(worktree, path)) strict;
+
+create table frame(
+  id integer primary key, pack integer, offset integer not null, stored integer not null, raw integer not null,
+  codec integer not null
+) strict;
+create table blob(
+  id integer primary key, hash blob not null unique, frame integer not null, inner integer not null,
+  size integer not null, dead_ms integer
+) strict;
+
+create table writer(id integer primary key, certainty text not null, operation integer) strict;
+create table writer_window(writer integer not null, window integer not null, primary key(writer, window)) strict, without rowid;
+
+create table version(
+  path integer not null, seq integer not null, worktree integer not null, kind integer not null, mode integer not null,
+  size integer not null, mtime_ns integer not null, blob integer, target blob, flags integer not null,
+  writer integer, primary key(path, seq)
+) strict, without rowid;
+create index version_seq on version(worktree, seq);
+
+create table live(
+  path integer primary key, seq integer not null, kind integer not null, mode integer not null, size integer not null,
+  mtime_ns integer not null, blob integer, target blob, flags integer not null, dev integer, ino integer,
+  stat_size integer, stat_mtime_ns integer, ctime_ns integer, stat_mode integer, nlink integer, read_at_ns integer
+) strict;
+create index live_twins on live(dev, ino) where nlink > 1;
+
+create table head(
+  worktree integer primary key, seq integer not null, sum blob not null, files integer not null, bytes integer not null,
+  skipped integer not null
+) strict;
+
+create table checkpoint(
+  id integer primary key, public_id text not null unique, worktree integer not null, number integer not null,
+  seq integer not null, created_ms integer not null, trigger text not null, name text, pinned integer not null,
+  expires_ms integer, turn integer, agent text, session text, prompt text, complete integer not null,
+  late integer not null, gap text not null, git_head text not null, git_branch text not null, git_origin text not null,
+  added integer not null, modified integer not null, removed integer not null, skipped integer not null,
+  manifest_hash blob not null, failed text, forgotten_ms integer, unique(worktree, number)
+) strict;
+create index checkpoint_seq on checkpoint(worktree, seq);
+create index checkpoint_created on checkpoint(worktree, created_ms);
+
+create table window(
+  id integer primary key, worktree integer not null, kind text not null, agent text not null, session text not null,
+  prompt text not null, tool text, parent integer, began_ms integer not null, ended_ms integer,
+  began_seq integer not null, ended_seq integer, declares_tools integer not null default 0
+) strict;
+create index window_open on window(worktree) where ended_seq is null;
+create index window_session on window(worktree, session);
+
+create table gap(
+  id integer primary key, worktree integer not null, cause text not null, opened_ms integer not null, closed_ms integer
+) strict;
+create index gap_open on gap(worktree) where closed_ms is null;
+
+create table operation(
+  id integer primary key, public_id text not null unique, worktree integer not null, kind text not null,
+  phase text not null, at_ms integer not null, boot_id text not null, boot_ms integer not null, scope text not null,
+  exact integer not null, reverses integer, target integer, before integer, after integer, summary text not null
+) strict;
+create index operation_worktree on operation(worktree, id);
+
+create table step(
+  operation integer not null, number integer not null, action text not null, path blob not null, old text not null,
+  new text not null, new_ino integer, primary key(operation, number)
+) strict, without rowid;
+
+create table outcome(
+  id integer primary key, operation integer not null, kind text not null, path blob not null, reason text not null,
+  blob integer
+) strict;
+create index outcome_operation on outcome(operation);
+"""
+
+MIGRATIONS: tuple[str, ...] = (M0001,)
+
+
+def open_timeline(path: Path) -> Database:
+    """``timeline.db`` with the newest schema. A store of a newer version is left untouched, down to its last byte."""
+    if path.exists() and path.stat().st_size:
+        database = Database(path, read_only=True)
+        try:
+            check_version(database)
+        finally:
+            database.close()
+    database = Database(path)
+    _migrate(database)
+    return database
+
+
+def check_version(database: Database) -> int:
+    """The schema version reached. Raises NewerStoreError when this program is too old for it."""
+    with database.reading() as db:
+        reached = int(db.execute_sql("pragma user_version").fetchone()[0])
+    if reached > len(MIGRATIONS):
+        raise NewerStoreError(
+            f"{database.path} has schema version {reached}, this program knows {len(MIGRATIONS)}",
+            hint="upgrade openoxide, or use another OPENOXIDE_HOME",
+        )
+    return reached
+
+
+def _migrate(database: Database) -> None:
+    reached = check_version(database)
+    if reached == len(MIGRATIONS):
+        return
+    with database.writing() as db:
+        for script in MIGRATIONS[reached:]:
+            for statement in filter(str.strip, script.split(";\n")):
+                db.execute_sql(statement)
+        db.execute_sql(f"pragma application_id = {APPLICATION_ID}")
+        db.execute_sql(f"pragma user_version = {len(MIGRATIONS)}")

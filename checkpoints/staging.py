@@ -1,0 +1,220 @@
+"""The hidden folder at a worktree's root where a rewind prepares what it will place and puts what it displaced.
+
+It has an ignore-all file of its own and is never recorded. Nothing in it is deleted before everything that is not ours,
+and not in the store already, has been stored.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import BinaryIO
+
+from openoxide.checkpoints.blobs import copy_blob
+from openoxide.checkpoints.hashing import Hasher
+from openoxide.checkpoints.model import STAGING_NAME, BlobHash, FileState, Kind
+from openoxide.checkpoints.steps import NEW_FOLDER_MODE, Action, Step
+from openoxide.checkpoints.tree import Tree
+from openoxide.errors import RefusedError, StoreDamagedError
+from openoxide.syscalls import sync_filesystem
+
+FEW_FILES = 8  # up to here one fsync each is cheaper than syncfs, which waits for everybody's dirty pages
+_SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
+_CHUNK = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+OpenBlob = Callable[[BlobHash], BinaryIO]
+
+
+def open_staging(tree: Tree) -> int:
+    """The staging folder of a tree, made on demand. Raises RefusedError where something else has its name."""
+    try:
+        os.mkdir(STAGING_NAME, 0o700, dir_fd=tree.fd)
+    except FileExistsError:
+        pass
+    try:
+        folder = os.open(STAGING_NAME, _FOLDER, dir_fd=tree.fd)
+    except OSError as error:
+        place = os.fsdecode(tree.root + b"/" + STAGING_NAME)
+        raise RefusedError(f"{place} is not a directory of ours", hint="move it away and try again") from error
+    if os.fstat(folder).st_uid != os.geteuid():
+        os.close(folder)
+        place = os.fsdecode(tree.root + b"/" + STAGING_NAME)
+        raise RefusedError(f"{place} belongs to another user", hint="move it away and try again")
+    os.fchmod(folder, 0o700)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    ignore = os.open(".gitignore", flags, 0o600, dir_fd=folder)
+    try:
+        if not os.fstat(ignore).st_size:
+            os.write(ignore, b"*\n")
+    finally:
+        os.close(ignore)
+    return folder
+
+
+def make_operation_folder(staging: int, name: str) -> int:
+    """A new folder for one operation."""
+    os.mkdir(name, 0o700, dir_fd=staging)
+    return os.open(name, _FOLDER, dir_fd=staging)
+
+
+def open_operation_folder(staging: int, name: str) -> int:
+    """The folder of an operation. Raises FileNotFoundError."""
+    return os.open(name, _FOLDER, dir_fd=staging)
+
+
+class Stager:
+    """Writes what an operation will place into its folder."""
+
+    def __init__(self, tree: Tree, folder: int, open_blob: OpenBlob) -> None:
+        self._tree = tree
+        self._folder = folder
+        self._open_blob = open_blob
+        self.notes: list[str] = []
+
+    def stage(self, steps: Iterable[Step]) -> tuple[Step, ...]:
+        """Write what will be placed, durable when this returns. Raises StoreDamagedError that names all bad paths."""
+        staged, damaged, placed = [], [], []
+        for step in steps:
+            if step.action is Action.PLACE:
+                try:
+                    self._write(step)
+                    placed.append(step)
+                except StoreDamagedError as error:
+                    damaged.append((step.path, error))
+                    continue
+                made = os.stat(step.staged_name, dir_fd=self._folder, follow_symlinks=False)
+                step = replace(step, new_ino=made.st_ino)
+            staged.append(step)
+        if damaged:
+            raise StoreDamagedError(
+                f"{len(damaged)} stored files are damaged, first {os.fsdecode(damaged[0][0])!r}: {damaged[0][1]}",
+                hint="nothing was changed; leave these paths out by naming the others after --",
+                details={"paths": [os.fsdecode(path) for path, _ in damaged]},
+            )
+        self._sync([step.staged_name for step in placed if step.new.kind is Kind.FILE])
+        return tuple(staged)
+
+    def _write(self, step: Step) -> None:
+        name, new = step.staged_name, step.new
+        if new.kind is Kind.DIRECTORY:
+            os.mkdir(name, NEW_FOLDER_MODE, dir_fd=self._folder)
+        elif new.kind is Kind.SYMLINK:
+            os.symlink(new.target or b"", name.encode(), dir_fd=self._folder)
+        elif new.kind is Kind.SPECIAL:
+            os.mkfifo(name, 0o600, dir_fd=self._folder)
+            os.chmod(name, new.mode & ~_SPECIAL_BITS, dir_fd=self._folder)
+        else:
+            self._write_file(step)
+
+    def _write_file(self, step: Step) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        assert step.new.blob is not None
+        fd = os.open(step.staged_name, flags, 0o600, dir_fd=self._folder)
+        try:
+            with self._open_blob(step.new.blob) as source:
+                copy_blob(source, fd, step.new.blob)
+            os.fchmod(fd, self._mode_for(step))
+            os.utime(fd, ns=(step.new.mtime_ns, step.new.mtime_ns))
+        finally:
+            os.close(fd)
+
+    def _mode_for(self, step: Step) -> int:
+        """setuid, setgid and sticky only where the file is the user's own already, or the tree is."""
+        mode = step.new.mode
+        if not mode & _SPECIAL_BITS:
+            return mode
+        live = self._tree.lstat(step.path) or os.fstat(self._tree.fd)
+        if live.st_uid == os.geteuid():
+            return mode
+        self.notes.append(f"{os.fsdecode(step.path)!r}: setuid, setgid and sticky bits were left out")
+        return mode & ~_SPECIAL_BITS
+
+    def _sync(self, names: Sequence[str]) -> None:
+        if len(names) > FEW_FILES:
+            sync_filesystem(self._folder)
+            return
+        for name in names:
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._folder)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        os.fsync(self._folder)
+
+
+def strays(folder: int, steps: Iterable[Step]) -> list[tuple[Step, int]]:
+    """Regular files in an operation's folder that are neither ours nor what the step expected to displace: what a
+    process wrote late, or saved in the middle. Each with an open reading descriptor, for the caller to close."""
+    found = []
+    for step in steps:
+        try:
+            seen = os.stat(step.staged_name, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISREG(seen.st_mode) or seen.st_ino == step.new_ino:
+                continue
+            fd = os.open(step.staged_name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        except FileNotFoundError:
+            continue
+        if _holds(fd, step.old):
+            os.close(fd)
+        else:
+            found.append((step, fd))
+    return found
+
+
+def _holds(fd: int, state: FileState) -> bool:
+    return state.kind is Kind.FILE and hash_of(fd) == state.blob
+
+
+def hash_of(fd: int) -> BlobHash:
+    """The name of what ``fd`` holds from its start."""
+    hasher, offset = Hasher(), 0
+    while chunk := os.pread(fd, _CHUNK, offset):
+        hasher.update(chunk)
+        offset += len(chunk)
+    return hasher.digest()
+
+
+def delete_operation_folder(staging: int, name: str) -> None:
+    """Delete an operation's folder with all that is left in it."""
+    try:
+        folder = open_operation_folder(staging, name)
+    except FileNotFoundError:
+        return
+    try:
+        _empty(folder)
+    finally:
+        os.close(folder)
+    os.rmdir(name, dir_fd=staging)
+
+
+def _empty(folder: int) -> None:
+    for name in os.listdir(folder):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISDIR(found.st_mode):
+            os.unlink(name, dir_fd=folder)
+            continue
+        inner = os.open(name, _FOLDER, dir_fd=folder)
+        try:
+            _empty(inner)
+        finally:
+            os.close(inner)
+        os.rmdir(name, dir_fd=folder)
+
+
+def remove_staging(tree: Tree) -> None:
+    """Remove the staging folder if no operation has anything in it."""
+    try:
+        folder = os.open(STAGING_NAME, _FOLDER, dir_fd=tree.fd)
+    except OSError:
+        return
+    try:
+        if set(os.listdir(folder)) <= {".gitignore"}:
+            os.unlink(".gitignore", dir_fd=folder)
+            os.rmdir(STAGING_NAME, dir_fd=tree.fd)
+    except FileNotFoundError:
+        pass
+    finally:
+        os.close(folder)

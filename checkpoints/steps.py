@@ -1,0 +1,75 @@
+"""A plan as ordered steps. Pure: removals deepest first, placements parents first, directory modes last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from openoxide.checkpoints.model import ABSENT, FileState, Kind
+from openoxide.checkpoints.plan import Change, RewindPlan
+
+NEW_FOLDER_MODE = 0o700
+
+
+class Action(str, Enum):
+    """What a step does to its path."""
+
+    REMOVE = "remove"
+    RMDIR = "rmdir"
+    PLACE = "place"
+    MODE = "mode"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step. ``old`` is what must stand there, ``new`` what will; ``new_ino`` names the staged entry of a
+    placement once it is staged."""
+
+    number: int
+    action: Action
+    path: bytes
+    old: FileState
+    new: FileState
+    new_ino: int | None = None
+
+    @property
+    def staged_name(self) -> str:
+        """The entry in the staging folder that this step works with."""
+        return f"{self.action.value}-{self.number}"
+
+
+def steps_of(plan: RewindPlan) -> tuple[Step, ...]:
+    """The steps of ``plan``, in the order they must be done."""
+    changes = sorted(plan.changes, key=lambda change: (_depth(change), change.path))
+    found: list[tuple[Action, bytes, FileState, FileState]] = []
+    for change in reversed(changes):
+        if change.now.kind is Kind.DIRECTORY and change.wanted.kind is not Kind.DIRECTORY:
+            found.append((Action.RMDIR, change.path, change.now, ABSENT))
+        elif change.now.exists and not _exchangeable(change):
+            found.append((Action.REMOVE, change.path, change.now, ABSENT))
+    for change in changes:
+        if change.wanted.exists and not _only_mode(change):
+            old = change.now if _exchangeable(change) else ABSENT
+            found.append((Action.PLACE, change.path, old, change.wanted))
+    for change in reversed(changes):
+        if change.wanted.kind is Kind.DIRECTORY:
+            old = change.now if _only_mode(change) else FileState(kind=Kind.DIRECTORY, mode=NEW_FOLDER_MODE)
+            found.append((Action.MODE, change.path, old, change.wanted))
+    return tuple(
+        Step(number=number, action=action, path=path, old=old, new=new)
+        for number, (action, path, old, new) in enumerate(found)
+    )
+
+
+def _depth(change: Change) -> int:
+    return change.path.count(b"/")
+
+
+def _exchangeable(change: Change) -> bool:
+    """Whether one exchange brings ``wanted``: both sides are entries other than directories."""
+    sides = (change.now, change.wanted)
+    return all(state.exists and state.kind is not Kind.DIRECTORY for state in sides)
+
+
+def _only_mode(change: Change) -> bool:
+    return change.now.kind is Kind.DIRECTORY and change.wanted.kind is Kind.DIRECTORY

@@ -1,0 +1,397 @@
+"""The records of the timeline as peewee models: worktrees, checkpoints, windows, gaps.
+
+Models are bound to no database: each query is executed on the reader or writer it is given, so one process can hold
+several stores. The tables themselves are made by ``schema.py``; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import peewee
+
+from openoxide.checkpoints.model import (
+    Checkpoint,
+    Counts,
+    Coverage,
+    GitPosition,
+    Trigger,
+    Window,
+    WindowKind,
+    Worktree,
+)
+
+
+class WorktreeRow(peewee.Model):
+    id = peewee.AutoField()
+    project = peewee.TextField()
+    root = peewee.BlobField()
+    kind = peewee.TextField()
+    dev = peewee.BigIntegerField()
+    ino = peewee.BigIntegerField()
+    birth_ns = peewee.BigIntegerField()
+    watching = peewee.IntegerField()
+    common_dir = peewee.BlobField(null=True)
+    created_ms = peewee.BigIntegerField()
+
+    class Meta:
+        table_name = "worktree"
+
+
+class CheckpointRow(peewee.Model):
+    id = peewee.AutoField()
+    public_id = peewee.TextField()
+    worktree = peewee.IntegerField()
+    number = peewee.IntegerField()
+    seq = peewee.BigIntegerField()
+    created_ms = peewee.BigIntegerField()
+    trigger = peewee.TextField()
+    name = peewee.TextField(null=True)
+    pinned = peewee.IntegerField()
+    expires_ms = peewee.BigIntegerField(null=True)
+    turn = peewee.IntegerField(null=True)
+    agent = peewee.TextField(null=True)
+    session = peewee.TextField(null=True)
+    prompt = peewee.TextField(null=True)
+    complete = peewee.IntegerField()
+    late = peewee.IntegerField()
+    gap = peewee.TextField()
+    git_head = peewee.TextField()
+    git_branch = peewee.TextField()
+    git_origin = peewee.TextField()
+    added = peewee.IntegerField()
+    modified = peewee.IntegerField()
+    removed = peewee.IntegerField()
+    skipped = peewee.IntegerField()
+    manifest_hash = peewee.BlobField()
+    failed = peewee.TextField(null=True)
+    forgotten_ms = peewee.BigIntegerField(null=True)
+
+    class Meta:
+        table_name = "checkpoint"
+
+
+class WindowRow(peewee.Model):
+    id = peewee.AutoField()
+    worktree = peewee.IntegerField()
+    kind = peewee.TextField()
+    agent = peewee.TextField()
+    session = peewee.TextField()
+    prompt = peewee.TextField()
+    tool = peewee.TextField(null=True)
+    parent = peewee.IntegerField(null=True)
+    began_ms = peewee.BigIntegerField()
+    ended_ms = peewee.BigIntegerField(null=True)
+    began_seq = peewee.BigIntegerField()
+    ended_seq = peewee.BigIntegerField(null=True)
+    declares_tools = peewee.IntegerField(default=0)
+
+    class Meta:
+        table_name = "window"
+
+
+class GapRow(peewee.Model):
+    id = peewee.AutoField()
+    worktree = peewee.IntegerField()
+    cause = peewee.TextField()
+    opened_ms = peewee.BigIntegerField()
+    closed_ms = peewee.BigIntegerField(null=True)
+
+    class Meta:
+        table_name = "gap"
+
+
+def _checkpoint(row: CheckpointRow) -> Checkpoint:
+    return Checkpoint(
+        id=row.public_id,
+        worktree=row.worktree,
+        number=row.number,
+        seq=row.seq,
+        created_at_ms=row.created_ms,
+        trigger=Trigger(row.trigger),
+        manifest_hash=bytes(row.manifest_hash),
+        name=row.name,
+        pinned=bool(row.pinned),
+        expires_at_ms=row.expires_ms,
+        turn=row.turn,
+        agent=row.agent,
+        session=row.session,
+        prompt=row.prompt,
+        coverage=Coverage(complete=bool(row.complete), late=bool(row.late), cause=row.gap),
+        git=GitPosition(head=row.git_head, branch=row.git_branch, origin=row.git_origin),
+        counts=Counts(added=row.added, modified=row.modified, removed=row.removed),
+        skipped=row.skipped,
+        failed=row.failed,
+    )
+
+
+def insert_checkpoint(db: peewee.SqliteDatabase, checkpoint: Checkpoint) -> None:
+    """Append ``checkpoint``; its number must be free."""
+    c = checkpoint
+    CheckpointRow.insert(
+        public_id=c.id,
+        worktree=c.worktree,
+        number=c.number,
+        seq=c.seq,
+        created_ms=c.created_at_ms,
+        trigger=c.trigger.value,
+        name=c.name,
+        pinned=int(c.pinned),
+        expires_ms=c.expires_at_ms,
+        turn=c.turn,
+        agent=c.agent,
+        session=c.session,
+        prompt=c.prompt,
+        complete=int(c.coverage.complete),
+        late=int(c.coverage.late),
+        gap=c.coverage.cause,
+        git_head=c.git.head,
+        git_branch=c.git.branch,
+        git_origin=c.git.origin,
+        added=c.counts.added,
+        modified=c.counts.modified,
+        removed=c.counts.removed,
+        skipped=c.skipped,
+        manifest_hash=c.manifest_hash,
+        failed=c.failed,
+    ).execute(db)
+
+
+def next_number(db: peewee.SqliteDatabase, worktree: int) -> int:
+    """The number the worktree's next checkpoint gets; numbers are never given twice."""
+    greatest = (
+        CheckpointRow.select(peewee.fn.MAX(CheckpointRow.number)).where(CheckpointRow.worktree == worktree).tuples()
+    )
+    return int(greatest.execute(db)[0][0] or 0) + 1
+
+
+class CheckpointQuery:
+    """Checkpoints of one worktree, as naming and listing ask for them; sealed and kept ones unless said otherwise."""
+
+    def __init__(self, db: peewee.SqliteDatabase, worktree: int) -> None:
+        self._db = db
+        self._worktree = worktree
+
+    def _kept(self, *, all_of_them: bool = False) -> Any:
+        query = CheckpointRow.select().where(CheckpointRow.worktree == self._worktree)
+        if not all_of_them:
+            query = query.where(CheckpointRow.failed.is_null() & CheckpointRow.forgotten_ms.is_null())
+        return query
+
+    def _all(self, query: Any) -> list[Checkpoint]:
+        return [_checkpoint(row) for row in query.execute(self._db)]
+
+    def _first(self, query: Any) -> Checkpoint | None:
+        found = self._all(query.limit(1))
+        return found[0] if found else None
+
+    def by_number(self, number: int) -> Checkpoint | None:
+        return self._first(self._kept().where(CheckpointRow.number == number))
+
+    def by_id_prefix(self, prefix: str) -> list[Checkpoint]:
+        return self._all(self._kept().where(CheckpointRow.public_id.startswith(prefix)).limit(20))
+
+    def by_name(self, name: str) -> list[Checkpoint]:
+        return self._all(self._kept().where(CheckpointRow.name == name))
+
+    def newest(self, back: int = 0) -> Checkpoint | None:
+        """The newest checkpoint, or the one ``back`` before it."""
+        return self._first(self._kept().order_by(CheckpointRow.number.desc()).offset(back))
+
+    def at_moment(self, ms: int) -> Checkpoint | None:
+        """The newest checkpoint that is not younger than ``ms``."""
+        return self._first(self._kept().where(CheckpointRow.created_ms <= ms).order_by(CheckpointRow.number.desc()))
+
+    def turn_back(self, back: int) -> Checkpoint | None:
+        """The checkpoint before the ``back``-th last prompt (1: the last)."""
+        prompts = self._kept().where(CheckpointRow.trigger == Trigger.PROMPT.value)
+        return self._first(prompts.order_by(CheckpointRow.number.desc()).offset(back - 1))
+
+    def turn_prompt(self, prompt: str) -> Checkpoint | None:
+        prompts = self._kept().where(CheckpointRow.trigger == Trigger.PROMPT.value, CheckpointRow.prompt == prompt)
+        return self._first(prompts.order_by(CheckpointRow.number.desc()))
+
+    def by_row(self, row_id: int) -> Checkpoint | None:
+        return self._first(self._kept(all_of_them=True).where(CheckpointRow.id == row_id))
+
+    def row_id(self, public_id: str) -> int:
+        """The row behind an id that exists."""
+        found = self._kept(all_of_them=True).where(CheckpointRow.public_id == public_id).limit(1).execute(self._db)
+        return int(found[0].id)
+
+    def before(self, number: int) -> Checkpoint | None:
+        """The sealed checkpoint just before ``number``."""
+        return self._first(self._kept().where(CheckpointRow.number < number).order_by(CheckpointRow.number.desc()))
+
+    def listing(
+        self,
+        *,
+        limit: int | None = None,
+        below: int | None = None,
+        session: str | None = None,
+        since_ms: int | None = None,
+        all_of_them: bool = False,
+    ) -> list[Checkpoint]:
+        """Newest first; ``below`` continues a listing under a number."""
+        query = self._kept(all_of_them=all_of_them)
+        if below is not None:
+            query = query.where(CheckpointRow.number < below)
+        if session is not None:
+            query = query.where(CheckpointRow.session == session)
+        if since_ms is not None:
+            query = query.where(CheckpointRow.created_ms >= since_ms)
+        query = query.order_by(CheckpointRow.number.desc())
+        return self._all(query.limit(limit) if limit is not None else query)
+
+    def count(self) -> int:
+        return int(self._kept().select(peewee.fn.COUNT(CheckpointRow.id)).tuples().execute(self._db)[0][0])
+
+    def next_expiry(self) -> int | None:
+        """When the first unpinned checkpoint may be forgotten."""
+        query = self._kept().where(CheckpointRow.pinned == 0).select(peewee.fn.MIN(CheckpointRow.expires_ms))
+        earliest: int | None = query.tuples().execute(self._db)[0][0]
+        return earliest
+
+
+def _worktree(row: WorktreeRow) -> Worktree:
+    return Worktree(
+        id=row.id,
+        project=row.project,
+        root=bytes(row.root),
+        dev=row.dev,
+        ino=row.ino,
+        birth_ns=row.birth_ns,
+        watching=bool(row.watching),
+        common_dir=bytes(row.common_dir) if row.common_dir is not None else None,
+        kind=row.kind,
+    )
+
+
+def worktrees(db: peewee.SqliteDatabase) -> list[Worktree]:
+    """Every worktree ever watched, oldest first."""
+    return [_worktree(row) for row in WorktreeRow.select().order_by(WorktreeRow.id).execute(db)]
+
+
+def insert_worktree(db: peewee.SqliteDatabase, worktree: Worktree, now_ms: int) -> Worktree:
+    """Register ``worktree`` (its id is not used); the answer carries the new id."""
+    row = WorktreeRow.insert(
+        project=worktree.project,
+        root=worktree.root,
+        kind=worktree.kind,
+        dev=worktree.dev,
+        ino=worktree.ino,
+        birth_ns=worktree.birth_ns,
+        watching=int(worktree.watching),
+        common_dir=worktree.common_dir,
+        created_ms=now_ms,
+    ).execute(db)
+    return next(found for found in worktrees(db) if found.id == row)
+
+
+def set_watching(db: peewee.SqliteDatabase, worktree: int, watching: bool) -> None:
+    """Whether the daemon watches it from now on."""
+    WorktreeRow.update(watching=int(watching)).where(WorktreeRow.id == worktree).execute(db)
+
+
+def set_root_identity(db: peewee.SqliteDatabase, worktree: int, dev: int, ino: int, birth_ns: int) -> None:
+    """The directory at the root's path is another one now, and was accepted."""
+    WorktreeRow.update(dev=dev, ino=ino, birth_ns=birth_ns).where(WorktreeRow.id == worktree).execute(db)
+
+
+_TABLES_OF_A_WORKTREE = ("live", "version")
+
+
+def delete_history(db: peewee.SqliteDatabase, worktree: int) -> None:
+    """Forget a worktree with all its rows. Its blobs stay until a prune finds them unreferenced."""
+    for table in _TABLES_OF_A_WORKTREE:
+        db.execute_sql(f"delete from {table} where path in (select id from path where worktree = ?)", (worktree,))  # noqa: S608
+    operations = "(select id from operation where worktree = ?)"
+    for table in ("step", "outcome"):
+        db.execute_sql(f"delete from {table} where operation in {operations}", (worktree,))  # noqa: S608
+    for table in ("path", "head", "checkpoint", "window", "gap", "operation"):
+        db.execute_sql(f"delete from {table} where worktree = ?", (worktree,))  # noqa: S608
+    WorktreeRow.delete().where(WorktreeRow.id == worktree).execute(db)
+
+
+def _window(row: WindowRow) -> Window:
+    return Window(
+        id=row.id,
+        kind=WindowKind(row.kind),
+        agent=row.agent,
+        session=row.session,
+        prompt=row.prompt,
+        tool=row.tool,
+        began_seq=row.began_seq,
+        ended_seq=row.ended_seq,
+        parent=row.parent,
+        declares_tools=bool(row.declares_tools),
+    )
+
+
+def open_windows(db: peewee.SqliteDatabase, worktree: int) -> list[Window]:
+    """Turns and tool calls that have begun and not ended."""
+    query = WindowRow.select().where(WindowRow.worktree == worktree, WindowRow.ended_seq.is_null())
+    return [_window(row) for row in query.order_by(WindowRow.id).execute(db)]
+
+
+def session_windows(db: peewee.SqliteDatabase, worktree: int, session: str) -> list[Window]:
+    """Every window a session declared."""
+    query = WindowRow.select().where(WindowRow.worktree == worktree, WindowRow.session == session)
+    return [_window(row) for row in query.order_by(WindowRow.id).execute(db)]
+
+
+def windows_by_id(db: peewee.SqliteDatabase, ids: frozenset[int]) -> list[Window]:
+    """The windows with these ids."""
+    return [_window(row) for row in WindowRow.select().where(WindowRow.id.in_(sorted(ids))).execute(db)]
+
+
+def begin_window(db: peewee.SqliteDatabase, worktree: int, window: Window, now_ms: int) -> Window:
+    """Open ``window`` (its id is not used); a tool call marks its turn as one that declares its tools."""
+    row = WindowRow.insert(
+        worktree=worktree,
+        kind=window.kind.value,
+        agent=window.agent,
+        session=window.session,
+        prompt=window.prompt,
+        tool=window.tool,
+        parent=window.parent,
+        began_ms=now_ms,
+        began_seq=window.began_seq,
+    ).execute(db)
+    if window.parent is not None:
+        WindowRow.update(declares_tools=1).where(WindowRow.id == window.parent).execute(db)
+    return windows_by_id(db, frozenset({row}))[0]
+
+
+def end_windows(db: peewee.SqliteDatabase, ids: frozenset[int], seq: int, now_ms: int) -> None:
+    """Close windows at ``seq``."""
+    WindowRow.update(ended_seq=seq, ended_ms=now_ms).where(WindowRow.id.in_(sorted(ids))).execute(db)
+
+
+def open_gap(db: peewee.SqliteDatabase, worktree: int, cause: str, now_ms: int) -> None:
+    """From now on the timeline may miss something; a gap with this cause that is open already stays one."""
+    same = GapRow.select().where(GapRow.worktree == worktree, GapRow.cause == cause, GapRow.closed_ms.is_null())
+    if not list(same.execute(db)):
+        GapRow.insert(worktree=worktree, cause=cause, opened_ms=now_ms).execute(db)
+
+
+def open_gaps(db: peewee.SqliteDatabase, worktree: int) -> list[tuple[str, int]]:
+    """``(cause, opened_ms)`` of each open gap, oldest first."""
+    query = GapRow.select().where(GapRow.worktree == worktree, GapRow.closed_ms.is_null()).order_by(GapRow.id)
+    return [(row.cause, row.opened_ms) for row in query.execute(db)]
+
+
+def close_gaps(db: peewee.SqliteDatabase, worktree: int, opened_before_ms: int, now_ms: int) -> None:
+    """A full pass that began at ``opened_before_ms`` saw everything: gaps older than it end."""
+    GapRow.update(closed_ms=now_ms).where(
+        GapRow.worktree == worktree, GapRow.closed_ms.is_null(), GapRow.opened_ms <= opened_before_ms
+    ).execute(db)
+
+
+def stored_bytes(db: peewee.SqliteDatabase, worktree: int) -> int:
+    """Raw bytes of the distinct blobs that a worktree's timeline names."""
+    found = db.execute_sql(
+        "select coalesce(sum(size), 0) from blob where id in (select distinct blob from version where worktree = ?)",
+        (worktree,),
+    ).fetchone()
+    return int(found[0])

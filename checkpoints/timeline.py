@@ -1,0 +1,293 @@
+"""The timeline of a home: records what a capture found, seals checkpoints, answers what was where.
+
+A recording is a row per change; a checkpoint is a position. Both are durable when the call returns. Sealing costs what
+changed, never what exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from openoxide.checkpoints import rows, store
+from openoxide.checkpoints.blobs import Blobs, BlobVanishedError
+from openoxide.checkpoints.hashing import manifest_sum, sum_to_bytes
+from openoxide.checkpoints.model import (
+    ABSENT,
+    UNKNOWN_WRITER,
+    BlobHash,
+    Checkpoint,
+    Counts,
+    Coverage,
+    FileState,
+    GitPosition,
+    Kind,
+    Observed,
+    Trigger,
+    Writer,
+)
+from openoxide.checkpoints.reading import Found
+from openoxide.checkpoints.rows import Head
+from openoxide.checkpoints.schema import open_timeline
+from openoxide.db import Database, Transaction
+from openoxide.paths import Home
+
+CHUNK_PATHS = 512
+CHUNK_BYTES = 8 << 20
+DAY_MS = 86_400_000
+
+Attribute = Callable[[Observed], Writer]
+
+
+def by_nobody(_: Observed) -> Writer:
+    """The attribution of changes nobody declared."""
+    return UNKNOWN_WRITER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seal:
+    """A checkpoint to be: everything about it that does not follow from the timeline."""
+
+    id: str
+    trigger: Trigger
+    now_ms: int
+    expires_at_ms: int | None
+    name: str | None = None
+    pinned: bool = False
+    turn: int | None = None
+    agent: str | None = None
+    session: str | None = None
+    prompt: str | None = None
+    coverage: Coverage = Coverage()
+    git: GitPosition = GitPosition()
+    only_if_changed: bool = False
+
+
+class Timeline:
+    """One home's timeline and content store. All methods may be called from any thread."""
+
+    def __init__(self, home: Home, *, read_only: bool = False) -> None:
+        self.database = Database(home.timeline_db, read_only=True) if read_only else open_timeline(home.timeline_db)
+        self.blobs = Blobs(self.database, home, read_only=read_only)
+
+    def close(self) -> None:
+        """Close files and connections."""
+        self.blobs.close()
+        self.database.close()
+
+    def live(self, worktree: int) -> Live:
+        """What a capture compares with."""
+        return Live(self.database, worktree)
+
+    def record(
+        self,
+        worktree: int,
+        found: Iterable[Found],
+        attribute: Attribute = by_nobody,
+        seal: Seal | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Checkpoint | None:
+        """Append what ``found`` changes; with ``seal`` also the checkpoint, in the transaction of the last chunk.
+        ``progress`` gets (paths, bytes) recorded so far."""
+        paths = size = 0
+        with ThreadPoolExecutor(1, thread_name_prefix="record") as pool:
+            pending: Future[Checkpoint | None] | None = None
+            chunk: list[Found] = []
+            for chunk, last in _chunks(found):
+                if pending is not None:
+                    pending.result()
+                if last and pending is None:
+                    break
+                pending = pool.submit(self._commit, worktree, chunk, attribute, seal if last else None)
+                paths += len(chunk)
+                size += sum(item.observed.state.size for item in chunk)
+                if progress is not None:
+                    progress(paths, size)
+            if pending is not None:
+                return pending.result()
+        return self._commit(worktree, chunk, attribute, seal)
+
+    def _commit(self, worktree: int, chunk: list[Found], attribute: Attribute, seal: Seal | None) -> Checkpoint | None:
+        payloads = {f.observed.state.blob: f.data for f in chunk if f.data is not None and f.observed.state.blob}
+        names = {f.observed.state.blob for f in chunk if f.observed.state.blob}
+        placed = self.blobs.write(self.blobs.unknown(payloads))
+        try:
+            with self.database.writing() as db:
+                ids = self.blobs.adopt(db, placed, names)
+                checkpoint = self._rows(db, worktree, chunk, ids, attribute, seal)
+        except BlobVanishedError:
+            placed = self.blobs.write(payloads)
+            with self.database.writing() as db:
+                ids = self.blobs.adopt(db, placed, names)
+                checkpoint = self._rows(db, worktree, chunk, ids, attribute, seal)
+        self.blobs.forget_pending(names)
+        return checkpoint
+
+    def _rows(
+        self,
+        db: Transaction,
+        worktree: int,
+        chunk: list[Found],
+        blob_ids: dict[BlobHash, int],
+        attribute: Attribute,
+        seal: Seal | None,
+    ) -> Checkpoint | None:
+        head = rows.read_head(db, worktree)
+        if chunk:
+            head = _append(db, worktree, head, [f.observed for f in chunk], blob_ids, attribute)
+            rows.write_head(db, worktree, head)
+        return _seal(db, worktree, head, seal) if seal is not None else None
+
+    def head(self, worktree: int) -> Head:
+        """Where the worktree stands."""
+        with self.database.reading() as db:
+            return rows.read_head(db, worktree)
+
+    def seal_failed(self, worktree: int, seal: Seal, reason: str) -> Checkpoint:
+        """Record that a checkpoint could not be taken; never passed off as an older state."""
+        with self.database.writing() as db:
+            head = rows.read_head(db, worktree)
+            checkpoint = replace(_checkpoint(db, worktree, head, seal, None), failed=reason)
+            store.insert_checkpoint(db, checkpoint)
+        return checkpoint
+
+    def states(self, worktree: int, seq: int) -> dict[bytes, FileState]:
+        """Everything that existed or was skipped at ``seq``."""
+        with self.database.reading() as db:
+            return rows.state_at(db, worktree, seq)
+
+
+class Live:
+    """Live rows for a capture, each question on its own short snapshot."""
+
+    def __init__(self, database: Database, worktree: int) -> None:
+        self._database = database
+        self._worktree = worktree
+
+    def one(self, path: bytes) -> Observed | None:
+        with self._database.reading() as db:
+            return rows.live_one(db, self._worktree, path)
+
+    def below(self, directory: bytes) -> list[Observed]:
+        with self._database.reading() as db:
+            return list(rows.live_below(db, self._worktree, directory))
+
+    def twins(self, dev: int, ino: int) -> list[bytes]:
+        with self._database.reading() as db:
+            return rows.live_twins(db, self._worktree, dev, ino)
+
+    def files_below(self, directory: bytes, limit: int) -> int:
+        with self._database.reading() as db:
+            return rows.ignored_files_below(db, self._worktree, directory, limit)
+
+
+def _chunks(found: Iterable[Found]) -> Iterator[tuple[list[Found], bool]]:
+    """``(chunk, is the last)``; at least one chunk, possibly empty."""
+    chunk: list[Found] = []
+    size = 0
+    for item in found:
+        if len(chunk) >= CHUNK_PATHS or size >= CHUNK_BYTES:
+            yield chunk, False
+            chunk, size = [], 0
+        chunk.append(item)
+        size += len(item.data or b"")
+    yield chunk, True
+
+
+def _append(
+    db: Transaction,
+    worktree: int,
+    head: Head,
+    chunk: list[Observed],
+    blob_ids: dict[BlobHash, int],
+    attribute: Attribute,
+) -> Head:
+    """Rows for ``chunk``; what the live rows say already only renews its stat."""
+    path_ids = rows.path_ids(db, worktree, [seen.path for seen in chunk])
+    old = {} if head.seq == 0 else _live_states(db, worktree, path_ids)
+    writers: dict[Writer, int | None] = {}
+    versions, live, fresh, changes, seq = [], [], [], [], head.seq
+    for seen in chunk:
+        before = old.get(seen.path, ABSENT)
+        if before == seen.state:
+            if seen.identity is not None:
+                fresh.append((path_ids[seen.path], seen.identity))
+            continue
+        seq += 1
+        writer = attribute(seen)
+        if writer not in writers:
+            writers[writer] = rows.insert_writer(db, writer)
+        versions.append((path_ids[seen.path], seq, seen.state, writers[writer]))
+        live.append((path_ids[seen.path], seq, seen))
+        changes.append((seen.path, before, seen.state))
+        old[seen.path] = seen.state
+    rows.insert_versions(db, worktree, versions, blob_ids)
+    rows.write_live(db, live, blob_ids)
+    rows.refresh_identities(db, fresh)
+    return Head(
+        seq=seq,
+        sum=manifest_sum(head.sum, changes),
+        files=head.files + sum(_is_file(new) - _is_file(was) for _, was, new in changes),
+        bytes=head.bytes + sum(new.size * _is_file(new) - was.size * _is_file(was) for _, was, new in changes),
+        skipped=head.skipped + sum(_is_skipped(new) - _is_skipped(was) for _, was, new in changes),
+    )
+
+
+def _live_states(db: Transaction, worktree: int, paths: Iterable[bytes]) -> dict[bytes, FileState]:
+    found = {path: rows.live_one(db, worktree, path) for path in paths}
+    return {path: seen.state for path, seen in found.items() if seen is not None}
+
+
+def _is_file(state: FileState) -> int:
+    return int(state.kind is Kind.FILE)
+
+
+def _is_skipped(state: FileState) -> int:
+    return int(state.kind is Kind.SKIPPED)
+
+
+def _seal(db: Transaction, worktree: int, head: Head, seal: Seal) -> Checkpoint | None:
+    before = store.CheckpointQuery(db, worktree).newest()
+    if seal.only_if_changed and before is not None and before.seq == head.seq:
+        return None
+    checkpoint = _checkpoint(db, worktree, head, seal, before)
+    store.insert_checkpoint(db, checkpoint)
+    return checkpoint
+
+
+def _checkpoint(
+    db: Transaction, worktree: int, head: Head, seal: Seal, before: Checkpoint | None
+) -> Checkpoint:
+    return Checkpoint(
+        id=seal.id,
+        worktree=worktree,
+        number=store.next_number(db, worktree),
+        seq=head.seq,
+        created_at_ms=seal.now_ms,
+        trigger=seal.trigger,
+        manifest_hash=sum_to_bytes(head.sum),
+        name=seal.name,
+        pinned=seal.pinned,
+        expires_at_ms=None if seal.pinned else seal.expires_at_ms,
+        turn=seal.turn,
+        agent=seal.agent,
+        session=seal.session,
+        prompt=seal.prompt,
+        coverage=seal.coverage,
+        git=seal.git,
+        counts=_counts(db, worktree, before.seq if before is not None else 0, head.seq),
+        skipped=head.skipped,
+    )
+
+
+def _counts(db: Transaction, worktree: int, after: int, upto: int) -> Counts:
+    paths = rows.changed_paths(db, worktree, after, upto)
+    old = rows.states_at(db, worktree, after, paths) if after else {}
+    added = modified = removed = 0
+    for path, new in rows.states_at(db, worktree, upto, paths).items():
+        was = old.get(path, ABSENT)
+        added += new.exists and not was.exists
+        removed += was.exists and not new.exists
+        modified += was.exists and new.exists and was != new
+    return Counts(added=added, modified=modified, removed=removed)

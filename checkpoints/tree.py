@@ -1,0 +1,200 @@
+"""A worktree through the descriptor of its root. Nothing here follows a link or leaves the tree.
+
+Every access starts at the root's descriptor, whose (dev, ino) is compared when the tree is opened; below it the kernel
+itself refuses links and ``..`` (openat2), or, where it has no openat2, each component is opened with O_NOFOLLOW.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import stat
+import struct
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from openoxide.checkpoints.model import StatIdentity, split
+from openoxide.errors import RootVanishedError
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPENAT2 = 437  # one number on every Linux architecture
+_NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 2, 4, 8
+_HOW = struct.Struct("QQQ")
+_libc = ctypes.CDLL(None, use_errno=True)
+GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV})
+MAX_OPEN_FOLDERS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RootIdentity:
+    """Names a directory itself, however it is called. ``birth_ns`` is 0 where the system does not tell it."""
+
+    dev: int
+    ino: int
+    birth_ns: int = 0
+
+
+def identity_of(path: bytes) -> RootIdentity:
+    """The identity of the directory at ``path``. Raises OSError."""
+    found = os.stat(path)
+    birth = getattr(found, "st_birthtime_ns", 0) or int(getattr(found, "st_birthtime", 0) * 1e9)
+    return RootIdentity(found.st_dev, found.st_ino, birth)
+
+
+class Tree:
+    """One opened worktree. Not for use by two threads at once."""
+
+    def __init__(self, root: bytes, expected: RootIdentity | None = None) -> None:
+        self.root = root
+        try:
+            self.fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise RootVanishedError(f"{os.fsdecode(root)} cannot be opened: {error.strerror}") from error
+        found = os.fstat(self.fd)
+        self.dev = found.st_dev
+        self._folders: OrderedDict[bytes, int] = OrderedDict()
+        if expected is not None and (found.st_dev, found.st_ino) != (expected.dev, expected.ino):
+            self.close()
+            raise RootVanishedError(
+                f"{os.fsdecode(root)} is not the directory that was watched",
+                hint="run `oxide-ctl watch` there to accept the new one",
+            )
+
+    def close(self) -> None:
+        self.forget_folders()
+        os.close(self.fd)
+
+    def __enter__(self) -> Tree:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def folder(self, directory: bytes) -> int:
+        """A descriptor of ``directory``, kept open for the next entries in it. Raises OSError."""
+        if not directory:
+            return self.fd
+        fd = self._folders.get(directory)
+        if fd is None:
+            fd = open_beneath(self.fd, directory, _DIRECTORY)
+            self._folders[directory] = fd
+            if len(self._folders) > MAX_OPEN_FOLDERS:
+                os.close(self._folders.popitem(last=False)[1])
+        else:
+            self._folders.move_to_end(directory)
+        return fd
+
+    def is_folder(self, directory: bytes, fd: int) -> bool:
+        """Whether ``fd`` is what ``directory`` names now."""
+        if not directory:
+            return True
+        try:
+            again = open_beneath(self.fd, directory, _DIRECTORY)
+        except OSError:
+            return False
+        try:
+            return os.path.sameopenfile(again, fd)
+        finally:
+            os.close(again)
+
+    def forget_folders(self) -> None:
+        """Close the kept descriptors: a directory may have been moved away under one."""
+        while self._folders:
+            os.close(self._folders.popitem()[1])
+
+    def lstat(self, path: bytes) -> os.stat_result | None:
+        """lstat of ``path``; None where nothing stands there, a parent is gone, or a parent is a link."""
+        directory, name = split(path)
+        try:
+            if not name:
+                return os.fstat(self.fd)
+            return os.stat(name, dir_fd=self.folder(directory), follow_symlinks=False)
+        except OSError as error:
+            if error.errno in GONE:
+                return None
+            raise
+
+    def open_file(self, path: bytes) -> int:
+        """A reading descriptor of a regular file. O_NONBLOCK: a FIFO that took its place must not block us."""
+        directory, name = split(path)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(name, flags, dir_fd=self.folder(directory))
+
+    def readlink(self, path: bytes) -> bytes:
+        directory, name = split(path)
+        return os.readlink(name, dir_fd=self.folder(directory))
+
+    def entries(self, directory: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
+        """``(name, lstat)`` of each entry, in name order; entries that vanish meanwhile are left out."""
+        fd = self.folder(directory)
+        with os.scandir(fd) as listing:
+            names = sorted(os.fsencode(entry.name) for entry in listing)
+        for name in names:
+            try:
+                yield name, os.stat(name, dir_fd=fd, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+
+
+def identity(found: os.stat_result, read_at_ns: int) -> StatIdentity:
+    """``found`` as the stat a state rests on."""
+    return StatIdentity(
+        dev=found.st_dev,
+        ino=found.st_ino,
+        size=found.st_size,
+        mtime_ns=found.st_mtime_ns,
+        ctime_ns=found.st_ctime_ns,
+        mode=found.st_mode,
+        nlink=found.st_nlink if stat.S_ISREG(found.st_mode) else 1,
+        read_at_ns=read_at_ns,
+    )
+
+
+def wall_ns() -> int:
+    """The clock that file times are taken from; only compared with them, never shown."""
+    return time.time_ns()
+
+
+def _openat2(fd: int, path: bytes, flags: int) -> int:
+    how = ctypes.create_string_buffer(_HOW.pack(flags, 0, _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH), _HOW.size)
+    opened: int = _libc.syscall(_OPENAT2, fd, ctypes.c_char_p(path), how, ctypes.c_size_t(_HOW.size))
+    if opened < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), path)
+    return opened
+
+
+def _walk(fd: int, path: bytes, flags: int) -> int:
+    *parents, last = path.split(b"/")
+    current = fd
+    try:
+        for name in parents:
+            opened = os.open(name, _DIRECTORY, dir_fd=current)
+            if current != fd:
+                os.close(current)
+            current = opened
+        return os.open(last, flags | os.O_NOFOLLOW, dir_fd=current)
+    finally:
+        if current != fd:
+            os.close(current)
+
+
+_has_openat2 = platform.system() == "Linux"
+
+
+def open_beneath(fd: int, path: bytes, flags: int) -> int:
+    """Open ``path`` below ``fd`` without following any link. Raises OSError: ELOOP, or EXDEV for a way out."""
+    global _has_openat2  # noqa: PLW0603 - learned once: the kernel or a seccomp filter has it or not
+    if not _has_openat2 or len(path) >= 4000:  # longer paths than PATH_MAX exist; only a walk reaches them
+        return _walk(fd, path, flags)
+    try:
+        return _openat2(fd, path, flags)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM):
+            raise
+    _has_openat2 = False
+    return _walk(fd, path, flags)
