@@ -50,7 +50,7 @@ class Blobs:
         """Those of ``payloads`` that seem not to be stored."""
         if not payloads:
             return {}
-        with self._database.reading() as db:
+        with self._database.looking() as db:
             known = rows.stored_names(db, payloads)
         return {name: data for name, data in payloads.items() if name not in known}
 
@@ -109,7 +109,7 @@ class Blobs:
         return self._packs.open_big(name) if place.pack is None else io.BytesIO(self.read(name))
 
     def _find(self, name: BlobHash) -> tuple[Place, int, int]:
-        with self._database.reading() as db:
+        with self._database.looking() as db:
             found = rows.blob_place(db, name)
         if found is None:
             raise StoreDamagedError(f"blob {name.hex()[:12]} is missing from the store")

@@ -72,6 +72,7 @@ class Capture:
         self._live = live
         self._store_big = store_big
         self._done: set[bytes] = set()
+        self._stats: dict[bytes, os.stat_result | None] = {}
         self._recorded: dict[bytes, bool] = {b"": True}
         self._skipped: dict[bytes, SkipReason] = {}
         self._moved: dict[tuple[int, int], Moved] = {}
@@ -91,7 +92,7 @@ class Capture:
         if work.pop(b"", False):
             yield from self.everything()
             return
-        stats = {path: self._tree.lstat(path) for path in work}
+        stats = {path: self._stats[path] if path in self._stats else self._tree.lstat(path) for path in work}
         self._collect_moved(path for path, found in stats.items() if found is None)
         for path in sorted(work):
             if path in self._done or not self._is_recorded(split(path)[0]):
@@ -114,6 +115,7 @@ class Capture:
             if STAGING_NAME in path.split(b"/"):
                 continue
             work[path] = work.get(path, False) or recursive
+            self._stats[path] = self._tree.lstat(path)
             directory, name = split(path)
             if name in MARKER_NAMES or (name in IGNORE_FILES and self._rules.load(directory, name, self._content(path))):
                 work[directory] = True
@@ -139,7 +141,7 @@ class Capture:
         row = self._live.one(path)
         if row is not None and row.identity is not None and row.identity.nlink > 1:
             return self._live.twins(row.identity.dev, row.identity.ino)
-        found = self._tree.lstat(path)
+        found = self._stats[path]
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_nlink < 2:
             return []
         return self._live.twins(found.st_dev, found.st_ino)
@@ -216,7 +218,8 @@ class Capture:
                 self._rules.load(directory, name, None)
 
     def _content(self, path: bytes) -> bytes | None:
-        found = read_file(self._tree, path, self._store_big, None)
+        seen = self._tree.lstat(path)
+        found = read_file(self._tree, path, seen, self._store_big, None) if seen is not None else None
         return found.data if found is not None else None
 
     def _folder(self, path: bytes, found: os.stat_result, *, recursive: bool) -> Iterator[Found]:
@@ -309,12 +312,11 @@ class Capture:
         return top if count >= limit else None
 
     def _read(self, path: bytes, found: os.stat_result, row: Observed | None) -> Iterator[Found]:
-        moved = self._moved.get((found.st_dev, found.st_ino))
-        seen = identity(found, wall_ns())
-        if moved is not None and moved.identity.same_entry(seen) and not moved.identity.racy:
+        moved = self._moved.get((found.st_dev, found.st_ino)) if self._moved else None
+        if moved is not None and moved.identity.same_entry(identity(found, 0)) and not moved.identity.racy:
             yield from self._emit(Found(observed=Observed(path=path, state=moved.state, identity=moved.identity)), row)
             return
-        read = self._read_plain(path, row)
+        read = self._read_entry(path, found, row)
         if read is None:
             yield from self._vanished(path)
         elif read.observed.state.sqlite:
@@ -327,20 +329,21 @@ class Capture:
         if simple is not None:
             yield from self._emit(simple, row)
 
-    def _read_plain(self, path: bytes, row: Observed | None) -> Found | None:
+    def _read_again(self, path: bytes, row: Observed | None) -> Found | None:
         found = self._tree.lstat(path)
-        if found is None:
-            return None
+        return self._read_entry(path, found, row) if found is not None else None
+
+    def _read_entry(self, path: bytes, found: os.stat_result, row: Observed | None) -> Found | None:
         try:
             simple = read_simple(self._tree, path, found, wall_ns())
         except OSError as error:
             if error.errno in GONE or error.errno == errno.EINVAL:  # no link any more
                 return None
             raise
-        return simple or read_file(self._tree, path, self._store_big, row.state if row is not None else None)
+        return simple or read_file(self._tree, path, found, self._store_big, row.state if row is not None else None)
 
     def _unit(self, base: bytes) -> Iterator[Found]:
-        for member in read_unit(self._tree, base, lambda path: self._read_plain(path, self._live.one(path))):
+        for member in read_unit(self._tree, base, lambda path: self._read_again(path, self._live.one(path))):
             self._done.add(member.observed.path)
             yield from self._emit(member, self._live.one(member.observed.path))
         for suffix in SQLITE_SUFFIXES:

@@ -52,6 +52,8 @@ class Found:
 
 def read_simple(tree: Tree, path: bytes, found: os.stat_result, read_at_ns: int) -> Found | None:
     """A directory, link or special file; None for a regular file."""
+    if stat.S_ISREG(found.st_mode):
+        return None
     mode = stat.S_IMODE(found.st_mode)
     seen = identity(found, read_at_ns)
     if stat.S_ISDIR(found.st_mode):
@@ -60,17 +62,21 @@ def read_simple(tree: Tree, path: bytes, found: os.stat_result, read_at_ns: int)
         target = tree.readlink(path)
         state = FileState(kind=Kind.SYMLINK, size=len(target), target=target)
         return Found(observed=Observed(path=path, state=state, identity=seen))
-    if not stat.S_ISREG(found.st_mode):
-        special = _SPECIAL.get(stat.S_IFMT(found.st_mode), b"special")
-        state = FileState(kind=Kind.SPECIAL, mode=mode, target=special)
-        return Found(observed=Observed(path=path, state=state, identity=seen))
-    return None
+    special = _SPECIAL.get(stat.S_IFMT(found.st_mode), b"special")
+    state = FileState(kind=Kind.SPECIAL, mode=mode, target=special)
+    return Found(observed=Observed(path=path, state=state, identity=seen))
 
 
-def read_file(tree: Tree, path: bytes, store_big: StoreBig, known: FileState | None) -> Found | None:
-    """A regular file, read stable; None where it vanished. ``known``: its last state, to spare a big copy."""
+def read_file(
+    tree: Tree, path: bytes, seen: os.stat_result, store_big: StoreBig, known: FileState | None
+) -> Found | None:
+    """A regular file, read stable; None where it vanished. ``seen``: its lstat, which the one after the read must
+    equal. ``known``: its last state, to spare a big copy."""
     last: Found | None = None
+    before: os.stat_result | None = seen
     for _ in range(_ATTEMPTS):
+        if before is None or not stat.S_ISREG(before.st_mode):
+            return None
         try:
             fd = tree.open_file(path)
         except OSError as error:
@@ -80,7 +86,7 @@ def read_file(tree: Tree, path: bytes, store_big: StoreBig, known: FileState | N
                 return _unreadable(tree, path)
             raise
         try:
-            last, stable = _read_open(fd, path, store_big, known)
+            last, stable = _read_open(fd, path, before, store_big, known)
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
@@ -89,22 +95,21 @@ def read_file(tree: Tree, path: bytes, store_big: StoreBig, known: FileState | N
             os.close(fd)
         if stable:
             return last
+        before = tree.lstat(path)
     return last
 
 
-def _read_open(fd: int, path: bytes, store_big: StoreBig, known: FileState | None) -> tuple[Found | None, bool]:
+def _read_open(
+    fd: int, path: bytes, before: os.stat_result, store_big: StoreBig, known: FileState | None
+) -> tuple[Found, bool]:
     read_at_ns = wall_ns()
-    before = os.fstat(fd)
-    if not stat.S_ISREG(before.st_mode):
-        return None, False
     if before.st_size >= BIG_BYTES:
         data, name, size, sqlite = None, *_read_big(fd, store_big, known)
     else:
         data = _read_all(fd, before.st_size)
         name, size, sqlite = blob_hash(data), len(data), data.startswith(SQLITE_MAGIC)
     after = os.fstat(fd)
-    seen = identity(before, read_at_ns)
-    stable = seen.same_entry(identity(after, read_at_ns)) and size == after.st_size
+    stable = _same_entry(before, after) and size == after.st_size
     state = FileState(
         kind=Kind.FILE,
         mode=stat.S_IMODE(after.st_mode),
@@ -114,7 +119,12 @@ def _read_open(fd: int, path: bytes, store_big: StoreBig, known: FileState | Non
         torn=not stable,
         sqlite=sqlite,
     )
-    return Found(observed=Observed(path=path, state=state, identity=seen), data=data), stable
+    return Found(observed=Observed(path=path, state=state, identity=identity(before, read_at_ns)), data=data), stable
+
+
+def _same_entry(a: os.stat_result, b: os.stat_result) -> bool:
+    return (a.st_ino, a.st_size, a.st_mtime_ns, a.st_ctime_ns, a.st_mode, a.st_dev) == (
+        b.st_ino, b.st_size, b.st_mtime_ns, b.st_ctime_ns, b.st_mode, b.st_dev)  # fmt: skip
 
 
 def _read_all(fd: int, expected: int) -> bytes:

@@ -25,6 +25,7 @@ from openoxide.checkpoints.packs import Place
 from openoxide.db import Transaction
 
 _TORN, _SQLITE = 1, 2
+_BATCH = 500
 
 # the bare columns come from the row with the greatest seq: SQLite promises that for a lone max()
 _STATE_AT = """
@@ -142,10 +143,25 @@ def ignored_files_below(db: Transaction, worktree: int, directory: bytes, limit:
 
 def path_ids(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[bytes, int]:
     """Row ids of ``paths``, made where they do not exist yet."""
+    raw(db).executemany(
+        "insert or ignore into path(worktree, path) values(?, ?)", [(worktree, path) for path in paths]
+    )
+    return dict(_batched(db, "select path, id from path where worktree = ? and path in ({})", (worktree,), paths))
+
+
+def live_states(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[bytes, FileState]:
+    """The live states of those ``paths`` that have one."""
+    query = _LIVE + " and p.path in ({})"
+    return {row[0]: _state(*row[1:8]) for row in _batched(db, query, (worktree,), paths)}
+
+
+def _batched(db: Transaction, query: str, args: tuple[Any, ...], values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    """Rows of ``query``, whose ``{}`` stands for a list of ``values``, asked for in statements of bounded length."""
     connection = raw(db)
-    connection.executemany("insert or ignore into path(worktree, path) values(?, ?)", [(worktree, path) for path in paths])
-    find = "select id from path where worktree = ? and path = ?"
-    return {path: connection.execute(find, (worktree, path)).fetchone()[0] for path in paths}
+    for start in range(0, len(values), _BATCH):
+        batch = values[start : start + _BATCH]
+        marks = ",".join("?" * len(batch))
+        yield from connection.execute(query.format(marks), (*args, *batch))
 
 
 def read_head(db: Transaction, worktree: int) -> Head:
@@ -212,23 +228,20 @@ def refresh_identities(db: Transaction, rows: Iterable[tuple[int, StatIdentity]]
 
 def blob_ids(db: Transaction, names: Iterable[BlobHash]) -> dict[BlobHash, int]:
     """Row ids of those ``names`` that are stored; a tombstoned one is revived."""
-    connection = raw(db)
     found: dict[BlobHash, int] = {}
-    for name in names:
-        row = connection.execute("select id, dead_ms from blob where hash = ?", (name,)).fetchone()
-        if row is None:
-            continue
-        if row[1] is not None:
-            connection.execute("update blob set dead_ms = null where id = ?", (row[0],))
-        found[name] = row[0]
+    dead = []
+    for name, number, dead_ms in _batched(db, "select hash, id, dead_ms from blob where hash in ({})", (), [*names]):
+        found[BlobHash(name)] = number
+        if dead_ms is not None:
+            dead.append((number,))
+    raw(db).executemany("update blob set dead_ms = null where id = ?", dead)
     return found
 
 
 def stored_names(db: Transaction, names: Iterable[BlobHash]) -> set[BlobHash]:
     """Which of ``names`` have a row; a hint only, the writer decides again."""
-    connection = raw(db)
-    find = "select 1 from blob where hash = ? and dead_ms is null"
-    return {name for name in names if connection.execute(find, (name,)).fetchone()}
+    query = "select hash from blob where dead_ms is null and hash in ({})"
+    return {BlobHash(row[0]) for row in _batched(db, query, (), [*names])}
 
 
 def insert_frame(db: Transaction, place: Place, names: Sequence[tuple[BlobHash, int]]) -> None:
@@ -280,12 +293,20 @@ def state_at(db: Transaction, worktree: int, seq: int) -> dict[bytes, FileState]
 
 def states_at(db: Transaction, worktree: int, seq: int, paths: Iterable[bytes]) -> dict[bytes, FileState]:
     """The states of ``paths`` at ``seq``; ABSENT where there was none."""
-    connection, query = raw(db), _STATE_AT.format(where="and p.path = ?")
-    found = {}
-    for path in paths:
-        row = connection.execute(query, (worktree, seq, path)).fetchone()
-        found[path] = _state(*row[2:]) if row else ABSENT
+    found = dict.fromkeys(paths, ABSENT)
+    query = _STATE_AT.format(where="and p.path in ({})")
+    for row in _batched(db, query, (worktree, seq), [*found]):
+        found[row[0]] = _state(*row[2:])
     return found
+
+
+def count_existing(db: Transaction, worktree: int) -> int:
+    """How many paths exist now and are recorded."""
+    row = raw(db).execute(
+        "select count(*) from path p join live l on l.path = p.id where p.worktree = ? and l.kind between 1 and 4",
+        (worktree,),
+    ).fetchone()  # fmt: skip
+    return int(row[0])
 
 
 def states_below(db: Transaction, worktree: int, seq: int, directory: bytes) -> dict[bytes, FileState]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from openoxide.checkpoints import rows, store
@@ -76,9 +77,11 @@ class Timeline:
         self.blobs.close()
         self.database.close()
 
-    def live(self, worktree: int) -> Live:
+    @contextmanager
+    def live(self, worktree: int) -> Iterator[Live]:
         """What a capture compares with."""
-        return Live(self.database, worktree)
+        with self.database.looking() as db:
+            yield Live(db, worktree)
 
     def record(
         self,
@@ -159,27 +162,26 @@ class Timeline:
 
 
 class Live:
-    """Live rows for a capture, each question on its own short snapshot."""
+    """Live rows for a capture. A row is asked for once: what the capture itself records meanwhile is not looked at."""
 
-    def __init__(self, database: Database, worktree: int) -> None:
-        self._database = database
+    def __init__(self, db: Transaction, worktree: int) -> None:
+        self._db = db
         self._worktree = worktree
+        self._known: dict[bytes, Observed | None] = {}
 
     def one(self, path: bytes) -> Observed | None:
-        with self._database.reading() as db:
-            return rows.live_one(db, self._worktree, path)
+        if path not in self._known:
+            self._known[path] = rows.live_one(self._db, self._worktree, path)
+        return self._known[path]
 
     def below(self, directory: bytes) -> list[Observed]:
-        with self._database.reading() as db:
-            return list(rows.live_below(db, self._worktree, directory))
+        return list(rows.live_below(self._db, self._worktree, directory))
 
     def twins(self, dev: int, ino: int) -> list[bytes]:
-        with self._database.reading() as db:
-            return rows.live_twins(db, self._worktree, dev, ino)
+        return rows.live_twins(self._db, self._worktree, dev, ino)
 
     def files_below(self, directory: bytes, limit: int) -> int:
-        with self._database.reading() as db:
-            return rows.ignored_files_below(db, self._worktree, directory, limit)
+        return rows.ignored_files_below(self._db, self._worktree, directory, limit)
 
 
 def _chunks(found: Iterable[Found]) -> Iterator[tuple[list[Found], bool]]:
@@ -205,7 +207,7 @@ def _append(
 ) -> Head:
     """Rows for ``chunk``; what the live rows say already only renews its stat."""
     path_ids = rows.path_ids(db, worktree, [seen.path for seen in chunk])
-    old = {} if head.seq == 0 else _live_states(db, worktree, path_ids)
+    old = {} if head.seq == 0 else rows.live_states(db, worktree, [*path_ids])
     writers: dict[Writer, int | None] = {}
     versions, live, fresh, changes, seq = [], [], [], [], head.seq
     for seen in chunk:
@@ -232,11 +234,6 @@ def _append(
         bytes=head.bytes + sum(new.size * _is_file(new) - was.size * _is_file(was) for _, was, new in changes),
         skipped=head.skipped + sum(_is_skipped(new) - _is_skipped(was) for _, was, new in changes),
     )
-
-
-def _live_states(db: Transaction, worktree: int, paths: Iterable[bytes]) -> dict[bytes, FileState]:
-    found = {path: rows.live_one(db, worktree, path) for path in paths}
-    return {path: seen.state for path, seen in found.items() if seen is not None}
 
 
 def _is_file(state: FileState) -> int:
@@ -282,8 +279,10 @@ def _checkpoint(
 
 
 def _counts(db: Transaction, worktree: int, after: int, upto: int) -> Counts:
+    if not after:
+        return Counts(added=rows.count_existing(db, worktree))
     paths = rows.changed_paths(db, worktree, after, upto)
-    old = rows.states_at(db, worktree, after, paths) if after else {}
+    old = rows.states_at(db, worktree, after, paths)
     added = modified = removed = 0
     for path, new in rows.states_at(db, worktree, upto, paths).items():
         was = old.get(path, ABSENT)

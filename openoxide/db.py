@@ -80,17 +80,23 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         """A reader on one consistent snapshot."""
+        with self.looking() as reader:
+            reader.execute_sql("begin")
+            try:
+                yield reader
+            finally:
+                reader.execute_sql("rollback")
+
+    @contextmanager
+    def looking(self) -> Iterator[Transaction]:
+        """A reader on which each statement has a snapshot of its own: for long work that holds none back."""
         try:
             reader = self._readers.get_nowait()
         except Empty:
             reader = self._open_reader()
         try:
             with _translated(self.path):
-                reader.execute_sql("begin")
-                try:
-                    yield reader
-                finally:
-                    reader.execute_sql("rollback")
+                yield reader
         except BaseException:
             reader.close()
             raise
