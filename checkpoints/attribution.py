@@ -23,7 +23,8 @@ from openoxide.checkpoints.model import (
 
 def candidates(windows: Collection[Window]) -> frozenset[int]:
     """The windows that may have made a change while exactly ``windows`` were open: open tool calls if there are any,
-    else open turns; and always the turns of agents that do not declare their tool calls."""
+    else open turns; and always the turns of agents that do not declare their tool calls.
+    """
     tools = [w for w in windows if w.kind is WindowKind.TOOL]
     if not tools:
         return frozenset(w.id for w in windows)
@@ -50,7 +51,8 @@ def sure_writer(observed: Observed, tool: int, writes: Mapping[bytes, BlobHash])
 
 def owners(base: FileState, versions: Sequence[Version]) -> list[Writer | None]:
     """The writer of each version's state, oldest first: a version made by an operation has the writer of the earlier
-    state that it brought back, None where that state is ``base``, the one before them all."""
+    state that it brought back, None where that state is ``base``, the one before them all.
+    """
     found: list[Writer | None] = []
     for index, version in enumerate(versions):
         if version.writer.operation is None:
@@ -66,7 +68,11 @@ def owners(base: FileState, versions: Sequence[Version]) -> list[Writer | None]:
 
 def within(writer: Writer, windows: Collection[int]) -> bool:
     """Whether ``writer`` is one of ``windows`` and nobody else."""
-    return bool(writer.windows) and writer.certainty in (Certainty.SURE, Certainty.LIKELY) and writer.windows <= set(windows)
+    return (
+        bool(writer.windows)
+        and writer.certainty in (Certainty.SURE, Certainty.LIKELY)
+        and writer.windows <= set(windows)
+    )
 
 
 def touches(writer: Writer, windows: Collection[int]) -> bool:

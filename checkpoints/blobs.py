@@ -42,7 +42,8 @@ class Blobs:
             used = rows.used_packs(db)
         self._packs = Packs(home.blobs, max([*used, *_numbers(home)], default=0) + 1)
         if not read_only:
-            self._packs.drop_temporaries()
+            with store_errors("the content store"):
+                self._packs.prepare()
             for number in set(self._packs.numbers()) - used:
                 self._packs.remove(number)
 

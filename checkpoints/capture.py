@@ -61,7 +61,8 @@ class Moved:
 
 class Capture:
     """One capture of one worktree; use it once. ``seen`` counts entries looked at, ``torn`` names what to look at again,
-    ``rescanned`` the directories whose rules changed."""
+    ``rescanned`` the directories whose rules changed.
+    """
 
     def __init__(
         self, tree: Tree, rules: Rules, settings: CaptureSettings, live: LiveStates, store_big: StoreBig
@@ -109,7 +110,8 @@ class Capture:
 
     def _worklist(self, paths: Mapping[bytes, bool]) -> dict[bytes, bool]:
         """``paths`` with what hangs on them: unrecorded ancestors, folders whose rules changed, the database of a side
-        file, other names of a hard-linked file."""
+        file, other names of a hard-linked file.
+        """
         work: dict[bytes, bool] = {}
         for path, recursive in paths.items():
             if STAGING_NAME in path.split(b"/"):
@@ -117,7 +119,9 @@ class Capture:
             work[path] = work.get(path, False) or recursive
             self._stats[path] = self._tree.lstat(path)
             directory, name = split(path)
-            if name in MARKER_NAMES or (name in IGNORE_FILES and self._rules.load(directory, name, self._content(path))):
+            if name in MARKER_NAMES or (
+                name in IGNORE_FILES and self._rules.load(directory, name, self._content(path))
+            ):
                 work[directory] = True
                 self.rescanned.add(directory)
             base = sqlite_base(path)
@@ -159,10 +163,8 @@ class Capture:
         known = self._recorded.get(directory)
         if known is None:
             row = self._live.one(directory)
-            if row is not None and row.state.kind is Kind.SKIPPED:
-                known = False
-            else:
-                known = self._is_recorded(split(directory)[0])
+            skipped_now = row is not None and row.state.kind is Kind.SKIPPED
+            known = not skipped_now and self._is_recorded(split(directory)[0])
             self._recorded[directory] = known
         return known
 

@@ -30,7 +30,8 @@ class Difference:
 
 def status_of(old: FileState, new: FileState) -> Status | None:
     """How ``new`` differs from ``old``; None where neither exists or both are the same. What is skipped counts as not
-    there."""
+    there.
+    """
     if not old.exists:
         return Status.ADDED if new.exists else None
     if not new.exists:

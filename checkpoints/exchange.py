@@ -54,13 +54,16 @@ class Exchange:
 
     def swap(self, steps: Sequence[Step]) -> list[Left]:
         """Do every step that is not done yet; what could not be done, with the reason. Raises OSError where the file
-        system itself fails: the operation is interrupted then."""
+        system itself fails: the operation is interrupted then.
+        """
         self._tree.forget_folders()
         left = self._each(steps, self._forward)
         broken = _databases_of(left, steps)
         if broken:
             undo = [step for step in steps if step.path in broken and step.action is not Action.MODE]
-            left += [Left(path=step.path, reason="database") for step in undo if step.path not in {x.path for x in left}]
+            left += [
+                Left(path=step.path, reason="database") for step in undo if step.path not in {x.path for x in left}
+            ]
             self._each(list(reversed(undo)), self._backward)
         self._sync_swapped(steps)
         return left
@@ -132,7 +135,8 @@ class Exchange:
 
     def _give_back(self, step: Step) -> None:
         """Exchange back. If what comes out then is not ours, somebody saved in between: their newest goes back to its
-        place, and what stays in staging is stored by the sweep."""
+        place, and what stays in staging is stored by the sweep.
+        """
         with contextlib.suppress(PathConflictError):  # removed meanwhile: the sweep stores what staging holds
             self._exchange(step)
             if self._staged_stat(step.staged_name).st_ino != step.new_ino:
@@ -228,7 +232,8 @@ class Exchange:
 
     def _at(self, path: bytes, act: Act, inverse: Act) -> None:
         """``act`` on the folder and name of ``path``. The folder must still be in its place afterwards: one that was
-        moved out of the tree under us took the entry with it, so the inverse is done there and the path left."""
+        moved out of the tree under us took the entry with it, so the inverse is done there and the path left.
+        """
         directory, name = split(path)
         try:
             folder = self._tree.folder(directory)

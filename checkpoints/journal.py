@@ -66,7 +66,8 @@ class Outcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """A recorded mutation. ``target``, ``before`` and ``after`` are row ids of checkpoints, ``reverses`` one of an
-    operation."""
+    operation.
+    """
 
     id: int
     public_id: str
@@ -90,9 +91,7 @@ class Operation:
         return self.public_id
 
 
-_COLUMNS = (
-    "id, public_id, worktree, kind, phase, at_ms, boot_id, boot_ms, scope, exact, reverses, target, before, after, summary"
-)
+_COLUMNS = "id, public_id, worktree, kind, phase, at_ms, boot_id, boot_ms, scope, exact, reverses, target, before, after, summary"
 
 
 def _operation(row: tuple[Any, ...]) -> Operation:
@@ -122,7 +121,7 @@ def begin(db: Transaction, operation: Operation) -> Operation:
               int(o.exact), o.reverses, o.target, o.before, o.after, o.summary)  # fmt: skip
     marks = ",".join("?" * len(values))
     columns = _COLUMNS.removeprefix("id, ")
-    row = raw(db).execute(f"insert into operation({columns}) values({marks})", values).lastrowid  # noqa: S608
+    row = raw(db).execute(f"insert into operation({columns}) values({marks})", values).lastrowid
     assert row is not None
     return replace(operation, id=row, phase=Phase.PREPARED)
 
@@ -217,7 +216,8 @@ def undo_stack(done: Iterable[Operation]) -> tuple[list[Operation], list[Operati
     """``(what undo reverses, what redo reverses)``, the last first to go at the end. Pure.
 
     A rewind can be undone and empties what could be redone; an undo moves the last operation over to redo, a redo
-    moves it back."""
+    moves it back.
+    """
     undoable: list[Operation] = []
     redoable: list[Operation] = []
     for operation in done:

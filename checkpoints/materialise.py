@@ -40,7 +40,8 @@ def prepare_target(target: bytes, *, force: bool) -> None:
 
 def materialise(blobs: Blobs, target: bytes, states: Mapping[bytes, FileState]) -> Copied:
     """Write ``states`` below ``target``: parents first, modes of directories last. An entry that is there already is
-    replaced, if it is no directory."""
+    replaced, if it is no directory.
+    """
     written: list[bytes] = []
     skipped: list[Left] = []
     with store_errors(os.fsdecode(target)), Tree(target) as tree:

@@ -79,7 +79,6 @@ class Packs:
     def __init__(self, folder: Path, first_pack: int) -> None:
         self.folder = folder
         self.big = folder / "big"
-        self.big.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._number = first_pack
         self._fd: int | None = None
@@ -87,7 +86,8 @@ class Packs:
 
     def append(self, frames: Sequence[Frame]) -> list[Place]:
         """Write ``frames`` and make them durable. On any failure the pack is left behind for good: after a short
-        write the end of the file is not where the next offset would be counted from."""
+        write the end of the file is not where the next offset would be counted from.
+        """
         with self._lock:
             try:
                 return self._append(frames)
@@ -196,8 +196,11 @@ class Packs:
             raise StoreDamagedError(f"blob {name.hex()[:12]} cannot be opened: {error}") from error
         return zstandard.ZstdDecompressor().stream_reader(source, closefd=True)
 
-    def drop_temporaries(self) -> None:
-        """Remove what an interrupted copy left behind."""
+    def prepare(self) -> None:
+        """Make the folders and remove what an interrupted copy left behind."""
+        self.big.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fsync_folder(self.folder)
+        fsync_folder(self.folder.parent)
         for name in os.listdir(self.big):
             if name.endswith(".tmp"):
                 (self.big / name).unlink()

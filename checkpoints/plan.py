@@ -110,7 +110,8 @@ def within_paths(path: bytes, chosen: Collection[bytes]) -> bool:
 
 def decide_all(histories: Iterable[PathHistory], *, exact: bool) -> Decisions:
     """Scope ``all``: changed and deleted paths come back; newer ones go if a declared writer made them, or if
-    ``exact``."""
+    ``exact``.
+    """
     found = Decisions()
     for history in histories:
         change = Change(path=history.path, now=history.now, wanted=history.then)
@@ -132,7 +133,8 @@ def _declared(history: PathHistory) -> bool:
 
 def decide_windows(histories: Iterable[PathHistory], windows: Collection[int]) -> Decisions:
     """Scope ``turn`` and ``session``: only paths that ``windows`` changed, and only where they still hold what was left
-    there. What comes back is the state before the first of those changes."""
+    there. What comes back is the state before the first of those changes.
+    """
     found = Decisions()
     for history in histories:
         made_by = owners(history.then, history.versions)
@@ -226,7 +228,8 @@ def _join_databases(
     changes: dict[bytes, Change], kept: dict[bytes, Change], conflicts: dict[bytes, str], around: Surroundings
 ) -> None:
     """A SQLite database and its side files move together or not at all: a main file beside another moment's WAL is a
-    corrupt database."""
+    corrupt database.
+    """
     bases = set(around.databases) | {c.path for c in changes.values() if c.now.sqlite or c.wanted.sqlite}
     for base in bases:
         members = [base, *(base + suffix for suffix in SQLITE_SUFFIXES)]
@@ -282,7 +285,9 @@ def _ancestors(path: bytes) -> list[bytes]:
 
 def surroundings_needed(decisions: Decisions) -> tuple[list[bytes], set[bytes], set[bytes]]:
     """What to ask for ``complete``: directories that would go, ancestors of wanted paths, databases of side files."""
-    leaving = [c.path for c in decisions.changes if c.now.kind is Kind.DIRECTORY and c.wanted.kind is not Kind.DIRECTORY]
+    leaving = [
+        c.path for c in decisions.changes if c.now.kind is Kind.DIRECTORY and c.wanted.kind is not Kind.DIRECTORY
+    ]
     folders = {folder for c in decisions.changes if c.wanted.exists for folder in _ancestors(c.path)}
     paths = [c.path for c in [*decisions.changes, *decisions.kept]]
     return leaving, folders, {base for path in paths if (base := sqlite_base(path)) is not None}

@@ -71,7 +71,8 @@ def read_file(
     tree: Tree, path: bytes, seen: os.stat_result, store_big: StoreBig, known: FileState | None
 ) -> Found | None:
     """A regular file, read stable; None where it vanished. ``seen``: its lstat, which the one after the read must
-    equal. ``known``: its last state, to spare a big copy."""
+    equal. ``known``: its last state, to spare a big copy.
+    """
     last: Found | None = None
     before: os.stat_result | None = seen
     for _ in range(_ATTEMPTS):

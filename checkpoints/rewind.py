@@ -56,8 +56,11 @@ def plan_reverse(db: Transaction, tree: Tree, operation: Operation, now_seq: int
     """The plan that takes back what ``operation`` did."""
     checkpoints = store.CheckpointQuery(db, operation.worktree)
     before, after = checkpoints.by_row(operation.before or 0), checkpoints.by_row(operation.after or 0)
-    assert before is not None and after is not None, "a finished operation has both checkpoints"
-    touched = {o.path for o in journal.outcomes(db, operation.id) if o.kind in (OutcomeKind.RESTORED, OutcomeKind.REMOVED)}
+    assert before is not None, "every operation has a checkpoint before"
+    assert after is not None, "a finished operation has a checkpoint after"
+    touched = {
+        o.path for o in journal.outcomes(db, operation.id) if o.kind in (OutcomeKind.RESTORED, OutcomeKind.REMOVED)
+    }
     request = Request(target_seq=before.seq, now_seq=now_seq)
     histories = _histories(db, operation.worktree, sorted(touched), request)
     left = rows.states_at(db, operation.worktree, after.seq, touched)
@@ -84,9 +87,7 @@ def _histories(db: Transaction, worktree: int, paths: list[bytes], request: Requ
     return found
 
 
-def _completed(
-    db: Transaction, tree: Tree, worktree: int, decisions: Decisions, request: Request
-) -> RewindPlan:
+def _completed(db: Transaction, tree: Tree, worktree: int, decisions: Decisions, request: Request) -> RewindPlan:
     leaving, folders, side_files_of = surroundings_needed(decisions)
     then = rows.states_at(db, worktree, request.target_seq, folders)
     now = rows.states_at(db, worktree, request.now_seq, folders | side_files_of)
@@ -125,4 +126,3 @@ def _held(tree: Tree, paths: Iterable[bytes]) -> dict[bytes, str]:
         finally:
             os.close(fd)
     return found
-

@@ -61,7 +61,9 @@ def _flags(state: FileState) -> int:
     return (_TORN if state.torn else 0) | (_SQLITE if state.sqlite else 0)
 
 
-def _state(kind: int, mode: int, size: int, mtime_ns: int, blob: bytes | None, target: bytes | None, flags: int) -> FileState:
+def _state(
+    kind: int, mode: int, size: int, mtime_ns: int, blob: bytes | None, target: bytes | None, flags: int
+) -> FileState:
     return FileState(
         kind=Kind(kind),
         mode=mode,
@@ -114,7 +116,9 @@ def live_below(db: Transaction, worktree: int, directory: bytes) -> Iterator[Obs
     """Live rows below ``directory`` in path order (all of them for the root), absent ones left out."""
     query, args = _LIVE + " and l.kind <> 0", (worktree,)
     if directory:
-        rows = raw(db).execute(query + " and p.path >= ? and p.path < ? order by p.path", (*args, *_prefix_bounds(directory)))
+        rows = raw(db).execute(
+            query + " and p.path >= ? and p.path < ? order by p.path", (*args, *_prefix_bounds(directory))
+        )
     else:
         rows = raw(db).execute(query + " order by p.path", args)
     return map(_observed, rows)
@@ -143,9 +147,7 @@ def ignored_files_below(db: Transaction, worktree: int, directory: bytes, limit:
 
 def path_ids(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[bytes, int]:
     """Row ids of ``paths``, made where they do not exist yet."""
-    raw(db).executemany(
-        "insert or ignore into path(worktree, path) values(?, ?)", [(worktree, path) for path in paths]
-    )
+    raw(db).executemany("insert or ignore into path(worktree, path) values(?, ?)", [(worktree, path) for path in paths])
     return dict(_batched(db, "select path, id from path where worktree = ? and path in ({})", (worktree,), paths))
 
 
@@ -175,7 +177,9 @@ def read_head(db: Transaction, worktree: int) -> Head:
 def write_head(db: Transaction, worktree: int, head: Head) -> None:
     """Replace the worktree's head."""
     values = (worktree, head.seq, head.sum.to_bytes(32, "little"), head.files, head.bytes, head.skipped)
-    raw(db).execute("insert or replace into head(worktree, seq, sum, files, bytes, skipped) values(?,?,?,?,?,?)", values)
+    raw(db).execute(
+        "insert or replace into head(worktree, seq, sum, files, bytes, skipped) values(?,?,?,?,?,?)", values
+    )
 
 
 def insert_versions(
@@ -196,9 +200,7 @@ def insert_versions(
     )  # fmt: skip
 
 
-def write_live(
-    db: Transaction, rows: Iterable[tuple[int, int, Observed]], blobs: dict[BlobHash, int]
-) -> None:
+def write_live(db: Transaction, rows: Iterable[tuple[int, int, Observed]], blobs: dict[BlobHash, int]) -> None:
     """Replace live rows ``(path id, seq, observed)``."""
     raw(db).executemany(
         "insert or replace into live(path, seq, kind, mode, size, mtime_ns, blob, target, flags, dev, ino, stat_size,"
@@ -341,7 +343,9 @@ def insert_writer(db: Transaction, writer: Writer) -> int | None:
     new = connection.execute(
         "insert into writer(certainty, operation) values(?, ?)", (writer.certainty.value, writer.operation)
     ).lastrowid
-    connection.executemany("insert into writer_window(writer, window) values(?, ?)", [(new, w) for w in sorted(writer.windows)])
+    connection.executemany(
+        "insert into writer_window(writer, window) values(?, ?)", [(new, w) for w in sorted(writer.windows)]
+    )
     return new
 
 
@@ -350,7 +354,9 @@ def read_writers(db: Transaction, ids: Iterable[int]) -> dict[int, Writer]:
     connection = raw(db)
     found = {}
     for number in ids:
-        certainty, operation = connection.execute("select certainty, operation from writer where id = ?", (number,)).fetchone()
+        certainty, operation = connection.execute(
+            "select certainty, operation from writer where id = ?", (number,)
+        ).fetchone()
         windows = connection.execute("select window from writer_window where writer = ?", (number,))
         found[number] = Writer(
             certainty=Certainty(certainty), windows=frozenset(row[0] for row in windows), operation=operation

@@ -6,6 +6,7 @@ and not in the store already, has been stored.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
@@ -30,10 +31,8 @@ OpenBlob = Callable[[BlobHash], BinaryIO]
 
 def open_staging(tree: Tree) -> int:
     """The staging folder of a tree, made on demand. Raises RefusedError where something else has its name."""
-    try:
+    with contextlib.suppress(FileExistsError):
         os.mkdir(STAGING_NAME, 0o700, dir_fd=tree.fd)
-    except FileExistsError:
-        pass
     try:
         folder = os.open(STAGING_NAME, _FOLDER, dir_fd=tree.fd)
     except OSError as error:
@@ -76,25 +75,25 @@ class Stager:
 
     def stage(self, steps: Iterable[Step]) -> tuple[Step, ...]:
         """Write what will be placed, durable when this returns. Raises StoreDamagedError that names all bad paths."""
-        staged, damaged, placed = [], [], []
+        staged, damaged = [], []
         for step in steps:
-            if step.action is Action.PLACE:
-                try:
-                    self._write(step)
-                    placed.append(step)
-                except StoreDamagedError as error:
-                    damaged.append((step.path, error))
-                    continue
-                made = os.stat(step.staged_name, dir_fd=self._folder, follow_symlinks=False)
-                step = replace(step, new_ino=made.st_ino)
-            staged.append(step)
+            if step.action is not Action.PLACE:
+                staged.append(step)
+                continue
+            try:
+                self._write(step)
+            except StoreDamagedError as error:
+                damaged.append((step.path, error))
+                continue
+            made = os.stat(step.staged_name, dir_fd=self._folder, follow_symlinks=False)
+            staged.append(replace(step, new_ino=made.st_ino))
         if damaged:
             raise StoreDamagedError(
                 f"{len(damaged)} stored files are damaged, first {os.fsdecode(damaged[0][0])!r}: {damaged[0][1]}",
                 hint="nothing was changed; leave these paths out by naming the others after --",
                 details={"paths": [os.fsdecode(path) for path, _ in damaged]},
             )
-        self._sync([step.staged_name for step in placed if step.new.kind is Kind.FILE])
+        self._sync([s.staged_name for s in staged if s.action is Action.PLACE and s.new.kind is Kind.FILE])
         return tuple(staged)
 
     def _write(self, step: Step) -> None:
@@ -147,7 +146,8 @@ class Stager:
 
 def strays(folder: int, steps: Iterable[Step]) -> list[tuple[Step, int]]:
     """Regular files in an operation's folder that are neither ours nor what the step expected to displace: what a
-    process wrote late, or saved in the middle. Each with an open reading descriptor, for the caller to close."""
+    process wrote late, or saved in the middle. Each with an open reading descriptor, for the caller to close.
+    """
     found = []
     for step in steps:
         try:

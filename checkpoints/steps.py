@@ -23,7 +23,8 @@ class Action(str, Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One step. ``old`` is what must stand there, ``new`` what will; ``new_ino`` names the staged entry of a
-    placement once it is staged."""
+    placement once it is staged.
+    """
 
     number: int
     action: Action

@@ -20,9 +20,12 @@ from openoxide.checkpoints.model import (
     WindowKind,
     Worktree,
 )
+from openoxide.db import Transaction
 
 
 class WorktreeRow(peewee.Model):
+    """A worktree, watched or not."""
+
     id = peewee.AutoField()
     project = peewee.TextField()
     root = peewee.BlobField()
@@ -39,6 +42,8 @@ class WorktreeRow(peewee.Model):
 
 
 class CheckpointRow(peewee.Model):
+    """A checkpoint, sealed or failed."""
+
     id = peewee.AutoField()
     public_id = peewee.TextField()
     worktree = peewee.IntegerField()
@@ -72,6 +77,8 @@ class CheckpointRow(peewee.Model):
 
 
 class WindowRow(peewee.Model):
+    """A declared turn or tool call."""
+
     id = peewee.AutoField()
     worktree = peewee.IntegerField()
     kind = peewee.TextField()
@@ -91,6 +98,8 @@ class WindowRow(peewee.Model):
 
 
 class GapRow(peewee.Model):
+    """A stretch that may be incomplete."""
+
     id = peewee.AutoField()
     worktree = peewee.IntegerField()
     cause = peewee.TextField()
@@ -125,7 +134,7 @@ def _checkpoint(row: CheckpointRow) -> Checkpoint:
     )
 
 
-def insert_checkpoint(db: peewee.SqliteDatabase, checkpoint: Checkpoint) -> None:
+def insert_checkpoint(db: Transaction, checkpoint: Checkpoint) -> None:
     """Append ``checkpoint``; its number must be free."""
     c = checkpoint
     CheckpointRow.insert(
@@ -157,7 +166,7 @@ def insert_checkpoint(db: peewee.SqliteDatabase, checkpoint: Checkpoint) -> None
     ).execute(db)
 
 
-def next_number(db: peewee.SqliteDatabase, worktree: int) -> int:
+def next_number(db: Transaction, worktree: int) -> int:
     """The number the worktree's next checkpoint gets; numbers are never given twice."""
     greatest = (
         CheckpointRow.select(peewee.fn.MAX(CheckpointRow.number)).where(CheckpointRow.worktree == worktree).tuples()
@@ -168,7 +177,7 @@ def next_number(db: peewee.SqliteDatabase, worktree: int) -> int:
 class CheckpointQuery:
     """Checkpoints of one worktree, as naming and listing ask for them; sealed and kept ones unless said otherwise."""
 
-    def __init__(self, db: peewee.SqliteDatabase, worktree: int) -> None:
+    def __init__(self, db: Transaction, worktree: int) -> None:
         self._db = db
         self._worktree = worktree
 
@@ -267,12 +276,12 @@ def _worktree(row: WorktreeRow) -> Worktree:
     )
 
 
-def worktrees(db: peewee.SqliteDatabase) -> list[Worktree]:
+def worktrees(db: Transaction) -> list[Worktree]:
     """Every worktree ever watched, oldest first."""
     return [_worktree(row) for row in WorktreeRow.select().order_by(WorktreeRow.id).execute(db)]
 
 
-def insert_worktree(db: peewee.SqliteDatabase, worktree: Worktree, now_ms: int) -> Worktree:
+def insert_worktree(db: Transaction, worktree: Worktree, now_ms: int) -> Worktree:
     """Register ``worktree`` (its id is not used); the answer carries the new id."""
     row = WorktreeRow.insert(
         project=worktree.project,
@@ -288,12 +297,12 @@ def insert_worktree(db: peewee.SqliteDatabase, worktree: Worktree, now_ms: int) 
     return next(found for found in worktrees(db) if found.id == row)
 
 
-def set_watching(db: peewee.SqliteDatabase, worktree: int, watching: bool) -> None:
+def set_watching(db: Transaction, worktree: int, *, watching: bool) -> None:
     """Whether the daemon watches it from now on."""
     WorktreeRow.update(watching=int(watching)).where(WorktreeRow.id == worktree).execute(db)
 
 
-def set_root_identity(db: peewee.SqliteDatabase, worktree: int, dev: int, ino: int, birth_ns: int) -> None:
+def set_root_identity(db: Transaction, worktree: int, dev: int, ino: int, birth_ns: int) -> None:
     """The directory at the root's path is another one now, and was accepted."""
     WorktreeRow.update(dev=dev, ino=ino, birth_ns=birth_ns).where(WorktreeRow.id == worktree).execute(db)
 
@@ -301,7 +310,7 @@ def set_root_identity(db: peewee.SqliteDatabase, worktree: int, dev: int, ino: i
 _TABLES_OF_A_WORKTREE = ("live", "version")
 
 
-def delete_history(db: peewee.SqliteDatabase, worktree: int) -> None:
+def delete_history(db: Transaction, worktree: int) -> None:
     """Forget a worktree with all its rows. Its blobs stay until a prune finds them unreferenced."""
     for table in _TABLES_OF_A_WORKTREE:
         db.execute_sql(f"delete from {table} where path in (select id from path where worktree = ?)", (worktree,))  # noqa: S608
@@ -328,24 +337,24 @@ def _window(row: WindowRow) -> Window:
     )
 
 
-def open_windows(db: peewee.SqliteDatabase, worktree: int) -> list[Window]:
+def open_windows(db: Transaction, worktree: int) -> list[Window]:
     """Turns and tool calls that have begun and not ended."""
     query = WindowRow.select().where(WindowRow.worktree == worktree, WindowRow.ended_seq.is_null())
     return [_window(row) for row in query.order_by(WindowRow.id).execute(db)]
 
 
-def session_windows(db: peewee.SqliteDatabase, worktree: int, session: str) -> list[Window]:
+def session_windows(db: Transaction, worktree: int, session: str) -> list[Window]:
     """Every window a session declared."""
     query = WindowRow.select().where(WindowRow.worktree == worktree, WindowRow.session == session)
     return [_window(row) for row in query.order_by(WindowRow.id).execute(db)]
 
 
-def windows_by_id(db: peewee.SqliteDatabase, ids: frozenset[int]) -> list[Window]:
+def windows_by_id(db: Transaction, ids: frozenset[int]) -> list[Window]:
     """The windows with these ids."""
     return [_window(row) for row in WindowRow.select().where(WindowRow.id.in_(sorted(ids))).execute(db)]
 
 
-def begin_window(db: peewee.SqliteDatabase, worktree: int, window: Window, now_ms: int) -> Window:
+def begin_window(db: Transaction, worktree: int, window: Window, now_ms: int) -> Window:
     """Open ``window`` (its id is not used); a tool call marks its turn as one that declares its tools."""
     row = WindowRow.insert(
         worktree=worktree,
@@ -363,32 +372,32 @@ def begin_window(db: peewee.SqliteDatabase, worktree: int, window: Window, now_m
     return windows_by_id(db, frozenset({row}))[0]
 
 
-def end_windows(db: peewee.SqliteDatabase, ids: frozenset[int], seq: int, now_ms: int) -> None:
+def end_windows(db: Transaction, ids: frozenset[int], seq: int, now_ms: int) -> None:
     """Close windows at ``seq``."""
     WindowRow.update(ended_seq=seq, ended_ms=now_ms).where(WindowRow.id.in_(sorted(ids))).execute(db)
 
 
-def open_gap(db: peewee.SqliteDatabase, worktree: int, cause: str, now_ms: int) -> None:
+def open_gap(db: Transaction, worktree: int, cause: str, now_ms: int) -> None:
     """From now on the timeline may miss something; a gap with this cause that is open already stays one."""
     same = GapRow.select().where(GapRow.worktree == worktree, GapRow.cause == cause, GapRow.closed_ms.is_null())
     if not list(same.execute(db)):
         GapRow.insert(worktree=worktree, cause=cause, opened_ms=now_ms).execute(db)
 
 
-def open_gaps(db: peewee.SqliteDatabase, worktree: int) -> list[tuple[str, int]]:
+def open_gaps(db: Transaction, worktree: int) -> list[tuple[str, int]]:
     """``(cause, opened_ms)`` of each open gap, oldest first."""
     query = GapRow.select().where(GapRow.worktree == worktree, GapRow.closed_ms.is_null()).order_by(GapRow.id)
     return [(row.cause, row.opened_ms) for row in query.execute(db)]
 
 
-def close_gaps(db: peewee.SqliteDatabase, worktree: int, opened_before_ms: int, now_ms: int) -> None:
+def close_gaps(db: Transaction, worktree: int, opened_before_ms: int, now_ms: int) -> None:
     """A full pass that began at ``opened_before_ms`` saw everything: gaps older than it end."""
     GapRow.update(closed_ms=now_ms).where(
         GapRow.worktree == worktree, GapRow.closed_ms.is_null(), GapRow.opened_ms <= opened_before_ms
     ).execute(db)
 
 
-def stored_bytes(db: peewee.SqliteDatabase, worktree: int) -> int:
+def stored_bytes(db: Transaction, worktree: int) -> int:
     """Raw bytes of the distinct blobs that a worktree's timeline names."""
     found = db.execute_sql(
         "select coalesce(sum(size), 0) from blob where id in (select distinct blob from version where worktree = ?)",

@@ -66,11 +66,13 @@ class Seal:
 
 
 class Timeline:
-    """One home's timeline and content store. All methods may be called from any thread."""
+    """One home's timeline and content store. All methods may be called from any thread. With a ``read_only`` database
+    nothing in the home is written.
+    """
 
-    def __init__(self, home: Home, *, read_only: bool = False) -> None:
-        self.database = Database(home.timeline_db, read_only=True) if read_only else open_timeline(home.timeline_db)
-        self.blobs = Blobs(self.database, home, read_only=read_only)
+    def __init__(self, home: Home, *, read_only: Database | None = None) -> None:
+        self.database = read_only or open_timeline(home.timeline_db)
+        self.blobs = Blobs(self.database, home, read_only=read_only is not None)
 
     def close(self) -> None:
         """Close files and connections."""
@@ -92,7 +94,8 @@ class Timeline:
         progress: Callable[[int, int], None] | None = None,
     ) -> Checkpoint | None:
         """Append what ``found`` changes; with ``seal`` also the checkpoint, in the transaction of the last chunk.
-        ``progress`` gets (paths, bytes) recorded so far."""
+        ``progress`` gets (paths, bytes) recorded so far.
+        """
         paths = size = 0
         with ThreadPoolExecutor(1, thread_name_prefix="record") as pool:
             pending: Future[Checkpoint | None] | None = None
@@ -253,9 +256,7 @@ def _seal(db: Transaction, worktree: int, head: Head, seal: Seal) -> Checkpoint 
     return checkpoint
 
 
-def _checkpoint(
-    db: Transaction, worktree: int, head: Head, seal: Seal, before: Checkpoint | None
-) -> Checkpoint:
+def _checkpoint(db: Transaction, worktree: int, head: Head, seal: Seal, before: Checkpoint | None) -> Checkpoint:
     return Checkpoint(
         id=seal.id,
         worktree=worktree,

@@ -16,6 +16,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 from openoxide.checkpoints.model import StatIdentity, split
 from openoxide.errors import RootVanishedError
@@ -68,7 +69,7 @@ class Tree:
         self.forget_folders()
         os.close(self.fd)
 
-    def __enter__(self) -> Tree:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

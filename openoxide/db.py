@@ -43,11 +43,13 @@ _READER_PRAGMAS: Sequence[tuple[str, object]] = (("query_only", 1), ("mmap_size"
 
 
 class Database:
-    """One SQLite file. ``read_only`` opens it without the right to write, for a store that cannot be written."""
+    """One SQLite file. ``read_only`` opens it without the right to write; ``immutable`` also without the side files
+    that SQLite would have to make, for a file that nobody writes to.
+    """
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False, immutable: bool = False) -> None:
         self.path = path
-        self._read_only = read_only
+        self._uri = f"file:{_quoted(path)}?mode=ro" + ("&immutable=1" if immutable else "")
         self._lock = threading.RLock()
         self._readers: LifoQueue[peewee.SqliteDatabase] = LifoQueue()
         self._writer: peewee.SqliteDatabase | None = None
@@ -104,7 +106,7 @@ class Database:
 
     def _open_reader(self) -> peewee.SqliteDatabase:
         reader = peewee.SqliteDatabase(
-            f"file:{_quoted(self.path)}?mode=ro",
+            self._uri,
             uri=True,
             pragmas=list(_READER_PRAGMAS),
             timeout=BUSY_TIMEOUT_S,

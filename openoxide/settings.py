@@ -38,7 +38,7 @@ class Settings:
     retention: RetentionSettings = field(default_factory=RetentionSettings)
 
 
-_SECTIONS: dict[str, type[CaptureSettings] | type[RetentionSettings]] = {
+_SECTIONS: dict[str, type[CaptureSettings | RetentionSettings]] = {
     "capture": CaptureSettings,
     "retention": RetentionSettings,
 }

@@ -48,7 +48,8 @@ def sync_filesystem(fd: int) -> None:
 
 def is_written_to(fd: int) -> bool | None:
     """Whether any process has the file of this reading descriptor open for writing, or mapped so; None where the
-    system cannot tell. A read lease is granted only if nobody has (fcntl(2), F_SETLEASE)."""
+    system cannot tell. A read lease is granted only if nobody has (fcntl(2), F_SETLEASE).
+    """
     if not _LINUX:
         return None
     try:

@@ -1,0 +1,131 @@
+"""``oxided``: one daemon for each home. In the foreground it answers to signals and can show its timeline."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+
+from openoxide import __version__
+from openoxide.checkpoints.model import Checkpoint, Worktree
+from openoxide.clock import SystemClock
+from openoxide.daemon import logs
+from openoxide.daemon.answers import checkpoint_object
+from openoxide.daemon.instance import Instance, acquire
+from openoxide.daemon.launch import EXIT_ALREADY_RUNNING, last_words
+from openoxide.daemon.operations.watching import watch
+from openoxide.daemon.protocol import Progress, printable
+from openoxide.daemon.routes import routes
+from openoxide.daemon.server import Server
+from openoxide.daemon.service import Service
+from openoxide.daemon.terminal import Timeline as Screen
+from openoxide.errors import AlreadyRunningError, OpenOxideError, exit_code
+from openoxide.paths import Home, home_from
+from openoxide.settings import Settings, load_settings
+
+DRAIN_MS = 5_000
+
+log = logging.getLogger(__name__)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run until stopped by a signal or by ``oxide-ctl stop``."""
+    options = _parser().parse_args(argv)
+    os.umask(0o077)
+    home = home_from(os.environ)
+    try:
+        instance = acquire(home)
+        logs.configure(os.environ, None if options.foreground else home.logs)
+        return _run(instance, home, options)
+    except OpenOxideError as error:
+        return _refuse(error, foreground=options.foreground)
+
+
+def _refuse(error: OpenOxideError, *, foreground: bool) -> int:
+    """Say why the daemon does not run: to a person, or to the client that started it."""
+    if not foreground:
+        sys.stdout.write(last_words(error) + "\n")
+        return EXIT_ALREADY_RUNNING if isinstance(error, AlreadyRunningError) else exit_code(error)
+    sys.stderr.write(f"oxided: {printable(error.message)}\n")
+    if error.hint:
+        sys.stderr.write(f"hint: {printable(error.hint)}\n")
+    return exit_code(error)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="oxided", description="The OpenOxide daemon.")
+    parser.add_argument("--foreground", action="store_true", help="stay in the terminal, log to standard error")
+    parser.add_argument("--watch", metavar="PATH", help="watch this directory from the start")
+    parser.add_argument("--timeline", action="store_true", help="show checkpoints as they are sealed")
+    parser.add_argument("--version", action="version", version=f"oxided {__version__}")
+    return parser
+
+
+def _run(instance: Instance, home: Home, options: argparse.Namespace) -> int:
+    try:
+        settings, problem = _settings(home)
+        service = Service(home, settings, SystemClock())
+        if problem:
+            service.problems.append(problem)
+        stop = service.stop_requested
+        _stop_on_signals(stop)
+        server = Server(instance.listen(), routes(service), __version__)
+        service.start()
+        threading.Thread(target=server.serve_forever, name="server", daemon=True).start()
+        log.info("started, version %s, home %s", __version__, home.folder)
+        try:
+            with Screen(sys.stdout, tty=sys.stdout.isatty()) as screen:
+                if options.watch:
+                    _watch_first(service, screen if options.timeline else None, options.watch)
+                stop.wait()
+                if options.timeline:
+                    screen.stopped("stopped")
+        finally:
+            server.close(DRAIN_MS)
+            service.stop()
+            log.info("stopped")
+    finally:
+        instance.close()
+    return 0
+
+
+def _settings(home: Home) -> tuple[Settings, str]:
+    """The settings; where the file is wrong the defaults, and what is wrong with it."""
+    try:
+        return load_settings(home.config), ""
+    except OpenOxideError as error:
+        log.warning("config.toml is not used: %s", error)
+        return Settings(), error.message
+
+
+def _stop_on_signals(stop: threading.Event) -> None:
+    def request_stop(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, request_stop)
+    signal.signal(signal.SIGINT, request_stop)
+
+
+def _watch_first(service: Service, screen: Screen | None, named: str) -> None:
+    def sealed(worktree: Worktree, checkpoint: Checkpoint) -> None:
+        if screen is not None:
+            screen.checkpoint(checkpoint_object(checkpoint), os.fsdecode(worktree.root))
+
+    def report(progress: Progress) -> None:
+        if screen is not None:
+            screen.capturing(progress)
+
+    service.on_sealed.append(sealed)
+    answer = watch(service, {"path": os.path.abspath(named)}, report)
+    if screen is not None:
+        screen.started(answer["root"], str(service.home.socket))
+        if not answer["created"]:
+            screen.checkpoint(answer["checkpoint"], answer["root"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

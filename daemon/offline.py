@@ -1,0 +1,119 @@
+"""Reading commands without a daemon, for a store that cannot be written. Imported by the command line only when a
+daemon refused to start for that reason; nothing in the home is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from openoxide import __version__
+from openoxide.checkpoints import store
+from openoxide.checkpoints.model import Worktree
+from openoxide.checkpoints.schema import check_version
+from openoxide.checkpoints.timeline import Timeline
+from openoxide.clock import SystemClock
+from openoxide.daemon.answers import time_or_none
+from openoxide.daemon.operations.looking import View, holds
+from openoxide.daemon.protocol import printable
+from openoxide.daemon.requests import path
+from openoxide.daemon.routes import LOOKING
+from openoxide.db import Database
+from openoxide.errors import NotFoundError, OpenOxideError, StoreReadOnlyError
+from openoxide.paths import home_from
+
+ANSWERABLE = frozenset({*LOOKING, "status"})
+
+
+def answer(name: str, request: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any] | bytes:
+    """The answer to a reading command; ``store_read_only`` for every other. A diff against now compares with what was
+    recorded last.
+    """
+    home = home_from(dict(environ))
+    if name not in ANSWERABLE:
+        raise StoreReadOnlyError(
+            f"{home.folder} cannot be written", hint="status, log, show, diff, cat and restore still work"
+        )
+    if not home.timeline_db.exists():
+        raise StoreReadOnlyError(f"{home.folder} cannot be written and holds no store", hint="make it writable")
+    with _database(home.timeline_db) as database:
+        check_version(database)
+        timeline = Timeline(home, read_only=database)
+        try:
+            if name == "status":
+                return _status(timeline, str(home.folder))
+            view = View(timeline=timeline, worktree=_find(timeline, path(request)), now_ms=SystemClock().now_ms())
+            found: dict[str, Any] | bytes = LOOKING[name](view, request)
+            return found
+        finally:
+            timeline.close()
+
+
+@contextmanager
+def _database(file: Path) -> Iterator[Database]:
+    """The database, read where it lies; from a copy where a WAL would have to be taken in and cannot."""
+    wal = file.with_name(file.name + "-wal")
+    if not wal.exists() or not wal.stat().st_size:
+        yield Database(file, read_only=True, immutable=True)
+        return
+    database = Database(file, read_only=True)
+    try:
+        check_version(database)
+    except OpenOxideError:
+        with tempfile.TemporaryDirectory(prefix="openoxide-") as folder:
+            for source in (file, wal):
+                shutil.copyfile(source, Path(folder) / source.name)
+            yield Database(Path(folder) / file.name, read_only=True)
+    else:
+        yield database
+
+
+def _find(timeline: Timeline, named: bytes) -> Worktree:
+    real = os.path.realpath(named)
+    with timeline.database.reading() as db:
+        holding = [w for w in store.worktrees(db) if w.watching and holds(w.root, real)]
+    if not holding:
+        raise NotFoundError(f"{os.fsdecode(named)} is not in a watched project", hint="choose another with -C")
+    return max(holding, key=lambda w: len(w.root))
+
+
+def _status(timeline: Timeline, folder: str) -> dict[str, Any]:
+    worktrees = []
+    with timeline.database.reading() as db:
+        for worktree in store.worktrees(db):
+            checkpoints = store.CheckpointQuery(db, worktree.id)
+            newest = checkpoints.newest()
+            worktrees.append(
+                {
+                    "root": printable(os.fsdecode(worktree.root)),
+                    "project": worktree.project,
+                    "state": "stopped",
+                    "reason": "the store cannot be written",
+                    "complete": False,
+                    "pending": 0,
+                    "watches": 0,
+                    "seq": newest.seq if newest else 0,
+                    "checkpoints": checkpoints.count(),
+                    "last_checkpoint_at": time_or_none(newest.created_at_ms if newest else None),
+                    "next_expiry": time_or_none(checkpoints.next_expiry()),
+                    "gaps": [],
+                    "interrupted": [],
+                }
+            )
+    problem = f"{printable(folder)} cannot be written: nothing is recorded"
+    daemon = {
+        "pid": 0,
+        "version": __version__,
+        "uptime_ms": 0,
+        "rss_bytes": 0,
+        "home": printable(folder),
+        "store_bytes": 0,
+        "store_writable": False,
+        "problems": [problem],
+    }
+    return {"ok": True, "daemon": daemon, "worktrees": worktrees}

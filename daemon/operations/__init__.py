@@ -1,0 +1,1 @@
+"""One file for each use-case that changes something or touches two rooms."""

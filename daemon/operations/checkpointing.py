@@ -1,0 +1,36 @@
+"""``checkpoint``: seal now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from openoxide.checkpoints import store
+from openoxide.checkpoints.model import Trigger
+from openoxide.checkpoints.naming import valid_name
+from openoxide.daemon.answers import checkpoint_object
+from openoxide.daemon.requests import Request, flag, optional_text, path
+from openoxide.daemon.watched import Label
+from openoxide.errors import UsageError
+
+if TYPE_CHECKING:
+    from openoxide.daemon.server import Reporter
+    from openoxide.daemon.service import Service
+
+
+def checkpoint(service: Service, request: Request, _report: Reporter) -> dict[str, Any]:
+    """Seals always, also with nothing changed."""
+    name = optional_text(request, "name")
+    if name is not None:
+        valid_name(name)
+    with service.using(path(request)) as watched:
+        if name is not None:
+            _refuse_taken(service, watched.worktree.id, name)
+        label = Label(trigger=Trigger.MANUAL, name=name, pinned=flag(request, "pin"), turn=watched.only_turn)
+        return {"ok": True, **checkpoint_object(watched.seal(label))}
+
+
+def _refuse_taken(service: Service, worktree: int, name: str) -> None:
+    with service.timeline.database.reading() as db:
+        taken = store.CheckpointQuery(db, worktree).by_name(name)
+    if taken:
+        raise UsageError(f"checkpoint {taken[0].number} has the name {name!r} already", hint="choose another name")

@@ -1,0 +1,305 @@
+"""What only reads: ``log show diff cat restore operations``. Needs a timeline and no daemon, so it also serves a store
+that cannot be written (``daemon/offline.py``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from openoxide.checkpoints import journal, rows, store
+from openoxide.checkpoints.diff import Difference, differences
+from openoxide.checkpoints.journal import Operation, OutcomeKind
+from openoxide.checkpoints.materialise import materialise, prepare_target
+from openoxide.checkpoints.model import ABSENT, Checkpoint, FileState, Kind, Worktree, Writer
+from openoxide.checkpoints.naming import parse, resolve
+from openoxide.checkpoints.patch import unified
+from openoxide.checkpoints.plan import within_paths
+from openoxide.checkpoints.timeline import Timeline
+from openoxide.clock import rfc3339
+from openoxide.daemon.answers import (
+    checkpoint_object,
+    diff_item,
+    left_entries,
+    skipped_entries,
+    time_or_none,
+    writer_object,
+)
+from openoxide.daemon.protocol import (
+    Items,
+    OperationItem,
+    RestoreAnswer,
+    ShowAnswer,
+    WriterObject,
+    path_entry,
+)
+from openoxide.daemon.requests import Request, flag, inside, number, optional_text, path, paths, text
+from openoxide.db import Transaction
+from openoxide.errors import NotFoundError, RefusedError, StoreDamagedError, UsageError
+
+PATCH_LIMIT_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One worktree of a timeline, at one moment."""
+
+    timeline: Timeline
+    worktree: Worktree
+    now_ms: int
+
+    @property
+    def id(self) -> int:
+        return self.worktree.id
+
+
+def holds(root: bytes, path: bytes) -> bool:
+    """Whether ``path`` is ``root`` or below it."""
+    return path == root or path.startswith(root.rstrip(b"/") + b"/")
+
+
+def named_checkpoint(view: View, name: str) -> tuple[Checkpoint, str]:
+    """The checkpoint that ``name`` means, and a note where it is not exactly what was asked for."""
+    zone = datetime.now().astimezone().tzinfo
+    assert zone is not None
+    with view.timeline.database.reading() as db:
+        found = resolve(parse(name, view.now_ms, zone), store.CheckpointQuery(db, view.id))
+    return found.checkpoint, found.note
+
+
+def log(view: View, request: Request) -> Items:
+    """``log``: newest first; ``next`` is the cursor of the following page."""
+    limit = number(request, "limit")
+    cursor = optional_text(request, "cursor")
+    if cursor is not None and not cursor.isdigit():
+        raise UsageError(f"cursor {cursor!r} is not one that a listing gave")
+    with view.timeline.database.reading() as db:
+        found = store.CheckpointQuery(db, view.id).listing(
+            limit=limit + 1 if limit else None,
+            below=int(cursor) if cursor else None,
+            session=optional_text(request, "session"),
+            since_ms=_since(view, request),
+            all_of_them=flag(request, "all"),
+        )
+    answer: Items = {"ok": True, "items": [checkpoint_object(c) for c in found[: limit or len(found)]]}
+    if limit and len(found) > limit:
+        answer["next"] = str(found[limit - 1].number)
+    return answer
+
+
+def _since(view: View, request: Request) -> int | None:
+    """``since`` is a moment as in ``@2h`` (with or without the @), or a checkpoint."""
+    named = optional_text(request, "since")
+    if named is None:
+        return None
+    zone = datetime.now().astimezone().tzinfo
+    assert zone is not None
+    for spelled in (named, "@" + named):
+        try:
+            reference = parse(spelled, view.now_ms, zone)
+        except UsageError:
+            continue
+        moment = getattr(reference, "ms", None)
+        if isinstance(moment, int):
+            return moment
+    return named_checkpoint(view, named)[0].created_at_ms
+
+
+def show(view: View, request: Request) -> ShowAnswer:
+    """``show CKPT``: its changes, writers, git position and what was skipped."""
+    checkpoint, _ = named_checkpoint(view, text(request, "checkpoint"))
+    with view.timeline.database.reading() as db:
+        previous = store.CheckpointQuery(db, view.id).before(checkpoint.number)
+        after = previous.seq if previous else 0
+        changed = rows.changed_paths(db, view.id, after, checkpoint.seq)
+        old = rows.states_at(db, view.id, after, changed)
+        new = rows.states_at(db, view.id, checkpoint.seq, changed)
+        found = _items(db, view, differences(old, new), checkpoint.seq, None)
+        skipped = rows.skipped_at(db, view.id, checkpoint.seq)
+        writers = _writers(db, view, after, checkpoint.seq)
+    return {
+        **checkpoint_object(checkpoint),
+        "ok": True,
+        "git": {"head": checkpoint.git.head, "branch": checkpoint.git.branch, "origin": checkpoint.git.origin},
+        "writers": writers,
+        "changes": found,
+        "skipped_paths": skipped_entries(sorted(skipped.items())),
+    }
+
+
+def _writers(db: Transaction, view: View, after: int, upto: int) -> list[WriterObject]:
+    names = {operation.id: operation.public_id for operation in journal.operations(db, view.id)}
+    return [
+        writer_object(writer, store.windows_by_id(db, writer.windows), names.get(writer.operation or 0), count)
+        for writer, count in rows.writer_counts(db, view.id, after, upto)
+    ]
+
+
+def diff(view: View, request: Request) -> Items:
+    """``diff A [B]``; without B the newest recorded state, which the daemon has just brought up to date."""
+    first, note = named_checkpoint(view, text(request, "a"))
+    second = optional_text(request, "b")
+    chosen = paths(request, view.worktree.root)
+    with view.timeline.database.reading() as db:
+        head = rows.read_head(db, view.id).seq
+    upto, note_b = (head, "") if second is None else _seq_of(named_checkpoint(view, second))
+    low, high = min(first.seq, upto), max(first.seq, upto)
+    with view.timeline.database.reading() as db:
+        changed = [p for p in rows.changed_paths(db, view.id, low, high) if within_paths(p, chosen)]
+        old = rows.states_at(db, view.id, first.seq, changed)
+        new = rows.states_at(db, view.id, upto, changed)
+        patches = view.timeline if flag(request, "patch") else None
+        items = _items(db, view, differences(old, new), high, patches)
+    answer: Items = {"ok": True, "items": items}
+    if note or note_b:
+        answer["note"] = "; ".join(filter(None, (note, note_b)))
+    return answer
+
+
+def _seq_of(named: tuple[Checkpoint, str]) -> tuple[int, str]:
+    return named[0].seq, named[1]
+
+
+def _items(db: Transaction, view: View, found: list[Difference], upto: int, patches: Timeline | None) -> list[Any]:
+    writers = rows.last_writers(db, view.id, [d.path for d in found], upto)
+    names = {writer: _writer_name(db, writer) for writer in set(writers.values())}
+    return [
+        diff_item(d, writers[d.path].certainty.value, names[writers[d.path]], _patch(patches, d) if patches else None)
+        for d in found
+    ]
+
+
+def _writer_name(db: Transaction, writer: Writer) -> str | None:
+    """``agent/session`` of the windows, ``operation`` for our own."""
+    if writer.operation is not None:
+        return "operation"
+    named = sorted({f"{w.agent}/{w.session}" for w in store.windows_by_id(db, writer.windows)})
+    return ", ".join(named) or None
+
+
+def _patch(timeline: Timeline, difference: Difference) -> str:
+    name = os.fsdecode(difference.path)
+    return unified(name, name, _content(timeline, difference.old), _content(timeline, difference.new))
+
+
+def _content(timeline: Timeline, state: FileState) -> bytes | None:
+    if not state.exists:
+        return None
+    if state.kind is Kind.FILE:
+        if state.size > PATCH_LIMIT_BYTES:
+            return b"\0"  # shown as binary: nobody reads a patch of this size
+        assert state.blob is not None
+        return timeline.blobs.read(state.blob)
+    return state.target or b""
+
+
+def cat(view: View, request: Request) -> bytes:
+    """``cat CKPT PATH``: the raw bytes of a file, or a link's target."""
+    checkpoint, _ = named_checkpoint(view, text(request, "checkpoint"))
+    named = text(request, "file")
+    wanted = inside(view.worktree.root, named)
+    with view.timeline.database.reading() as db:
+        state = rows.states_at(db, view.id, checkpoint.seq, [wanted])[wanted]
+    if state.kind is Kind.SKIPPED:
+        raise NotFoundError(
+            f"{named} was not recorded at checkpoint {checkpoint.number}: {(state.target or b'').decode()}",
+            hint="run `oxide-ctl show` for everything that was skipped",
+        )
+    if state.kind is Kind.DIRECTORY:
+        raise UsageError(f"{named} is a directory at checkpoint {checkpoint.number}", hint="use `oxide-ctl restore`")
+    if not state.exists:
+        raise NotFoundError(f"{named} did not exist at checkpoint {checkpoint.number}")
+    if state.kind is not Kind.FILE:
+        return state.target or b""
+    assert state.blob is not None
+    return view.timeline.blobs.read(state.blob)
+
+
+def restore(view: View, request: Request) -> RestoreAnswer:
+    """``restore CKPT --to DIR``: copy a past state out."""
+    checkpoint, note = named_checkpoint(view, text(request, "checkpoint"))
+    chosen = paths(request, view.worktree.root)
+    target = path(request, "to")
+    if _overlaps(os.path.realpath(target), view.worktree.root):
+        raise RefusedError(
+            f"{os.fsdecode(target)} is in the worktree, or holds it",
+            hint="use `oxide-ctl rewind`, or copy to another place",
+        )
+    states = _chosen_states(view, checkpoint, chosen)
+    if chosen and not any(state.exists for state in states.values()):
+        raise NotFoundError(f"nothing of these paths existed at checkpoint {checkpoint.number}")
+    prepare_target(target, force=flag(request, "force"))
+    try:
+        copied = materialise(view.timeline.blobs, target, states)
+    except StoreDamagedError as error:
+        error.hint = error.hint or "what was copied before it is complete"
+        raise
+    return {
+        "ok": True,
+        "to": os.fsdecode(target),
+        "written": [path_entry(p) for p in copied.written],
+        "skipped": left_entries(copied.skipped),
+        "notes": [note] if note else [],
+    }
+
+
+def _overlaps(target: bytes, root: bytes) -> bool:
+    return target == root or target.startswith(root + b"/") or root.startswith(target.rstrip(b"/") + b"/")
+
+
+def _chosen_states(view: View, checkpoint: Checkpoint, chosen: tuple[bytes, ...]) -> Mapping[bytes, FileState]:
+    with view.timeline.database.reading() as db:
+        if not chosen:
+            states = rows.state_at(db, view.id, checkpoint.seq)
+        else:
+            states = {p: s for p, s in rows.states_at(db, view.id, checkpoint.seq, chosen).items() if s != ABSENT}
+            for directory in chosen:
+                states |= rows.states_below(db, view.id, checkpoint.seq, directory)
+    return {p: state for p, state in states.items() if not p.endswith(b"/")}
+
+
+def operations(view: View, request: Request) -> Items:
+    """``operations``: newest first, with what ``undo`` and ``redo`` would reverse."""
+    limit = number(request, "limit")
+    with view.timeline.database.reading() as db:
+        found = journal.operations(db, view.id)
+        undoable, redoable = journal.undo_stack(found)
+        shown = list(reversed(found))[: limit or len(found)]
+        items = [_operation_item(db, view, operation, undoable, redoable, found) for operation in shown]
+    return {"ok": True, "items": items}
+
+
+def _operation_item(
+    db: Transaction,
+    view: View,
+    operation: Operation,
+    undoable: list[Operation],
+    redoable: list[Operation],
+    known: list[Operation],
+) -> OperationItem:
+    checkpoints = store.CheckpointQuery(db, view.id)
+    before = checkpoints.by_row(operation.before or 0)
+    target = checkpoints.by_row(operation.target or 0)
+    counts = dict.fromkeys(OutcomeKind, 0)
+    for outcome in journal.outcomes(db, operation.id):
+        counts[outcome.kind] += 1
+    names = {o.id: o.public_id for o in known}
+    return {
+        "operation": operation.public_id,
+        "kind": operation.kind.value,
+        "at": rfc3339(operation.at_ms),
+        "phase": operation.phase.value,
+        "reverses": names.get(operation.reverses or 0),
+        "undone": any(o.reverses == operation.id and o.phase is journal.Phase.DONE for o in known),
+        "undoable": operation in undoable,
+        "undoable_until": time_or_none(before.expires_at_ms) if before and operation in undoable + redoable else None,
+        "checkpoint": target.id if target else None,
+        "pre_rewind_checkpoint": before.id if before else None,
+        "restored": counts[OutcomeKind.RESTORED],
+        "removed": counts[OutcomeKind.REMOVED],
+        "conflicts": counts[OutcomeKind.CONFLICT],
+        "summary": operation.summary,
+    }

@@ -1,0 +1,318 @@
+"""``rewind``, ``undo`` and ``redo``: pre-rewind checkpoint, plan, exchange, checkpoint after, record.
+
+Everything happens under the worktree's lock: no checkpoint is sealed in the middle of an exchange.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from openoxide.checkpoints import journal, store
+from openoxide.checkpoints.apply import Applied, Applier, attribution
+from openoxide.checkpoints.gitposition import moved_since, read_git
+from openoxide.checkpoints.journal import Operation, OperationKind, Outcome, OutcomeKind, Phase
+from openoxide.checkpoints.model import Checkpoint, Trigger
+from openoxide.checkpoints.plan import RewindPlan, Scope
+from openoxide.checkpoints.rewind import Request as PlanRequest
+from openoxide.checkpoints.rewind import plan_reverse, plan_rewind
+from openoxide.checkpoints.timeline import Attribute
+from openoxide.daemon.answers import checkpoint_object, outcome_entries, planned_outcomes, time_or_none
+from openoxide.daemon.operations.looking import named_checkpoint
+from openoxide.daemon.operations.sweeping import sweep
+from openoxide.daemon.protocol import RewindAnswer
+from openoxide.daemon.requests import Request, flag, number, optional_text, path, paths, text
+from openoxide.daemon.watched import Label, Watched, writer_between_windows
+from openoxide.errors import (
+    ConflictError,
+    FailedError,
+    InterruptedOperationError,
+    NotFoundError,
+    OpenOxideError,
+    UsageError,
+)
+from openoxide.ids import ID_BYTES, letters, short
+
+if TYPE_CHECKING:
+    from openoxide.daemon.server import Reporter
+    from openoxide.daemon.service import Service
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """What an operation is, before it has a plan. ``target``: what the user named; ``reverses``: what is taken back."""
+
+    kind: OperationKind
+    scope: Scope = Scope.ALL
+    exact: bool = False
+    target: Checkpoint | None = None
+    reverses: Operation | None = None
+    notes: tuple[str, ...] = ()
+
+
+def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer:
+    """``rewind CKPT``."""
+    _refuse_unbuilt(request)
+    with service.using(path(request)) as watched:
+        _refuse_while_interrupted(service, watched)
+        target, note = named_checkpoint(service.view(watched), text(request, "checkpoint"))
+        scope = _scope(request, target)
+        intent = Intent(
+            kind=OperationKind.REWIND,
+            scope=scope,
+            exact=flag(request, "exact"),
+            target=target,
+            notes=(note,) if note else (),
+        )
+        chosen = paths(request, watched.worktree.root)
+        dry_run = flag(request, "dry_run")
+        report({"stage": "checkpoint", "done": 0, "total": 0, "bytes": 0})
+        before, now_seq = _take_before(watched, full=scope is Scope.ALL, dry_run=dry_run)
+        with service.timeline.database.reading() as db, watched.open_tree() as tree:
+            wanted = PlanRequest(
+                target_seq=target.seq,
+                now_seq=now_seq,
+                scope=scope,
+                exact=intent.exact,
+                session=target.session,
+                turn=target.turn,
+                paths=chosen,
+            )
+            plan = plan_rewind(db, tree, watched.worktree.id, wanted)
+        if intent.exact and plan.conflicts:
+            raise _refused_for(plan)
+        return _carry_out(service, watched, intent, plan, before, report)
+
+
+def undo(service: Service, request: Request, report: Reporter) -> RewindAnswer:
+    """``undo [N]``."""
+    return _walk(service, request, report, OperationKind.UNDO)
+
+
+def redo(service: Service, request: Request, report: Reporter) -> RewindAnswer:
+    """``redo [N]``."""
+    return _walk(service, request, report, OperationKind.REDO)
+
+
+def _walk(service: Service, request: Request, report: Reporter, kind: OperationKind) -> RewindAnswer:
+    dry_run = flag(request, "dry_run")
+    count = number(request, "count") or 1
+    with service.using(path(request)) as watched:
+        _refuse_while_interrupted(service, watched)
+        if count > len(_stack(service, watched, kind)):
+            raise NotFoundError(
+                f"there are not {count} operations to {kind.value}"
+                if count > 1
+                else f"there is nothing to {kind.value}",
+                hint="run `oxide-ctl operations`",
+            )
+        answers = [_reverse_one(service, watched, kind, report, dry_run=dry_run)]
+        if not dry_run:  # a second step cannot be planned before the first is done
+            answers += [_reverse_one(service, watched, kind, report, dry_run=False) for _ in range(1, count)]
+        return answers[0] if len(answers) == 1 else _joined(answers)
+
+
+def _reverse_one(
+    service: Service, watched: Watched, kind: OperationKind, report: Reporter, *, dry_run: bool
+) -> RewindAnswer:
+    reverses = _stack(service, watched, kind)[-1]
+    before, now_seq = _take_before(watched, full=False, dry_run=dry_run)
+    with service.timeline.database.reading() as db, watched.open_tree() as tree:
+        plan = plan_reverse(db, tree, reverses, now_seq)
+        target = store.CheckpointQuery(db, watched.worktree.id).by_row(reverses.before or 0)
+    note = f"reverses {reverses.kind.value} {short(reverses.public_id)}: {reverses.summary}"
+    intent = Intent(kind=kind, target=target, reverses=reverses, notes=(note,))
+    return _carry_out(service, watched, intent, plan, before, report)
+
+
+def _stack(service: Service, watched: Watched, kind: OperationKind) -> list[Operation]:
+    with service.timeline.database.reading() as db:
+        undoable, redoable = journal.undo_stack(journal.operations(db, watched.worktree.id))
+    return undoable if kind is OperationKind.UNDO else redoable
+
+
+def _joined(answers: Sequence[RewindAnswer]) -> RewindAnswer:
+    """Several steps as one answer: the lists together, the rest from the last step."""
+    joined = RewindAnswer(**answers[-1])
+    for name in ("restored", "removed", "merged", "kept", "conflicts", "skipped", "changed_since"):
+        joined[name] = [entry for answer in answers for entry in answer[name]]
+    joined["notes"] = [note for answer in answers for note in answer["notes"]]
+    joined["pre_rewind_checkpoint"] = answers[0]["pre_rewind_checkpoint"]
+    return joined
+
+
+def _scope(request: Request, target: Checkpoint) -> Scope:
+    named = optional_text(request, "scope")
+    try:
+        scope = Scope(named) if named else Scope.SESSION if target.session else Scope.ALL
+    except ValueError as error:
+        raise UsageError(f"scope {named!r} is not turn, session or all") from error
+    if flag(request, "exact"):
+        if named not in (None, Scope.ALL.value):
+            raise UsageError("--exact makes the tree equal the checkpoint, so it goes with scope all only")
+        return Scope.ALL
+    if (scope is Scope.SESSION and not target.session) or (scope is Scope.TURN and target.turn is None):
+        raise UsageError(
+            f"checkpoint {target.number} belongs to no {scope.value}", hint="use --scope all, or another checkpoint"
+        )
+    return scope
+
+
+def _refuse_unbuilt(request: Request) -> None:
+    conflict = optional_text(request, "conflict") or "keep"
+    if conflict not in ("keep", "merge", "overwrite"):
+        raise UsageError(f"conflict {conflict!r} is not keep, merge or overwrite")
+    if conflict != "keep":
+        raise FailedError(f"--conflict {conflict} is not built yet", hint="conflicts are kept and listed")
+    if flag(request, "touch"):
+        raise FailedError("--touch is not built yet", hint="restored files get their stored modification time")
+
+
+def _refuse_while_interrupted(service: Service, watched: Watched) -> None:
+    with service.timeline.database.reading() as db:
+        begun = [o for o in journal.open_operations(db, watched.worktree.id) if o.phase is not Phase.PREPARED]
+    if begun:
+        raise InterruptedOperationError(
+            f"operation {short(begun[-1].public_id)} was interrupted and is not settled",
+            hint="run `oxide-ctl rewind --continue` or `oxide-ctl rewind --abort` first",
+        )
+
+
+def _refused_for(plan: RewindPlan) -> ConflictError:
+    listed = [{"path": os.fsdecode(left.path), "reason": left.reason} for left in plan.conflicts]
+    return ConflictError(
+        f"{len(listed)} paths cannot be made equal to the checkpoint, first {listed[0]['path']!r}: {listed[0]['reason']}",
+        hint="nothing was changed; let go of these paths, or leave out --exact",
+        details={"conflicts": listed},
+    )
+
+
+def _take_before(watched: Watched, *, full: bool, dry_run: bool) -> tuple[Checkpoint | None, int]:
+    """The pre-rewind checkpoint and its position; a dry run records, but seals nothing."""
+    label = None if dry_run else Label(trigger=Trigger.REWIND)
+    if full:
+        sealed = watched.full_pass(label)
+    elif label is not None:
+        sealed = watched.seal(label)
+    else:
+        sealed = None
+    return sealed, sealed.seq if sealed is not None else watched.record()
+
+
+def _carry_out(
+    service: Service,
+    watched: Watched,
+    intent: Intent,
+    plan: RewindPlan,
+    before: Checkpoint | None,
+    report: Reporter,
+) -> RewindAnswer:
+    if before is None or not plan.changes:
+        return _answer(watched, intent, plan, planned_outcomes(plan, (), ()), before, None)
+    operation = _begin(service, watched, intent, before, plan)
+    report({"stage": intent.kind.value, "done": 0, "total": len(plan.changes), "bytes": 0})
+    with watched.open_tree() as tree:
+        applier = Applier(service.timeline, tree)
+        applied = applier.apply(operation, plan)
+        since = applier.verify(applied)
+    outcomes = planned_outcomes(plan, applied.left, since)
+    by = attribution(operation, applied.steps, writer_between_windows(watched.windows))
+    conclude(service, watched, operation, Phase.DONE, applied, outcomes, by)
+    service.background.submit(f"sweep {operation.id}", lambda: sweep(service, watched))
+    return _answer(watched, intent, plan, outcomes, before, operation, applied.notes)
+
+
+def _begin(service: Service, watched: Watched, intent: Intent, before: Checkpoint, plan: RewindPlan) -> Operation:
+    with service.timeline.database.writing() as db:
+        checkpoints = store.CheckpointQuery(db, watched.worktree.id)
+        operation = Operation(
+            id=0,
+            public_id=letters(os.urandom(ID_BYTES)),
+            worktree=watched.worktree.id,
+            kind=intent.kind,
+            phase=Phase.PREPARED,
+            at_ms=service.clock.now_ms(),
+            boot_id=service.clock.boot_id(),
+            boot_ms=service.clock.boot_ms(),
+            scope=intent.scope.value,
+            exact=intent.exact,
+            reverses=intent.reverses.id if intent.reverses else None,
+            target=checkpoints.row_id(intent.target.id) if intent.target else None,
+            before=checkpoints.row_id(before.id),
+            summary=f"{len(plan.restore)} to restore, {len(plan.remove)} to remove",
+        )
+        return journal.begin(db, operation)
+
+
+def conclude(
+    service: Service,
+    watched: Watched,
+    operation: Operation,
+    phase: Phase,
+    applied: Applied,
+    outcomes: Sequence[Outcome],
+    by: Attribute,
+) -> Checkpoint:
+    """Record what the exchange did, seal the checkpoint after it, end the operation. The caller holds the lock."""
+    also = dict.fromkeys(applied.paths, False)
+    try:
+        after = watched.seal(Label(trigger=Trigger.REWIND), by, also)
+        with service.timeline.database.writing() as db:
+            row = store.CheckpointQuery(db, watched.worktree.id).row_id(after.id)
+            journal.finish(db, operation.id, phase, row, _summary(outcomes), outcomes)
+    except OpenOxideError as error:
+        error.hint = "the files are in place, the record is not: run `oxide-ctl rewind --continue` when this is mended"
+        raise
+    return after
+
+
+def _summary(outcomes: Sequence[Outcome]) -> str:
+    counts = {kind: sum(1 for o in outcomes if o.kind is kind) for kind in OutcomeKind}
+    return ", ".join(f"{count} {kind.value.replace('_', ' ')}" for kind, count in counts.items() if count) or "nothing"
+
+
+def _answer(
+    watched: Watched,
+    intent: Intent,
+    plan: RewindPlan,
+    outcomes: Sequence[Outcome],
+    before: Checkpoint | None,
+    operation: Operation | None,
+    notes: Sequence[str] = (),
+) -> RewindAnswer:
+    now = read_git(watched.worktree.root)
+    return {
+        "ok": True,
+        "dry_run": before is None,
+        "operation": operation.public_id if operation else None,
+        "kind": intent.kind.value,
+        "scope": intent.scope.value,
+        "exact": intent.exact,
+        "checkpoint": checkpoint_object(intent.target) if intent.target else None,
+        "pre_rewind_checkpoint": checkpoint_object(before) if before else None,
+        "restored": outcome_entries(outcomes, OutcomeKind.RESTORED),
+        "removed": outcome_entries(outcomes, OutcomeKind.REMOVED),
+        "merged": [],
+        "kept": outcome_entries(outcomes, OutcomeKind.KEPT),
+        "conflicts": outcome_entries(outcomes, OutcomeKind.CONFLICT),
+        "skipped": outcome_entries(outcomes, OutcomeKind.SKIPPED),
+        "changed_since": outcome_entries(outcomes, OutcomeKind.CHANGED_SINCE),
+        "notes": [*intent.notes, *notes],
+        "untouched": plan.untouched,
+        "insertions_bytes": sum(change.wanted.size for change in plan.changes),
+        "deletions_bytes": sum(change.now.size for change in plan.changes),
+        "undoable_until": time_or_none(before.expires_at_ms) if before else None,
+        "git_note": moved_since(intent.target.git, now) if intent.target else "",
+    }
+
+
+def answer_of(service: Service, watched: Watched, operation: Operation, outcomes: Sequence[Outcome]) -> RewindAnswer:
+    """The answer for an operation that was settled later."""
+    with service.timeline.database.reading() as db:
+        checkpoints = store.CheckpointQuery(db, watched.worktree.id)
+        before = checkpoints.by_row(operation.before or 0)
+        target = checkpoints.by_row(operation.target or 0)
+    intent = Intent(kind=operation.kind, scope=Scope(operation.scope), exact=operation.exact, target=target)
+    return _answer(watched, intent, RewindPlan(), outcomes, before, operation)

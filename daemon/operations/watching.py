@@ -1,0 +1,229 @@
+"""``watch unwatch projects status stop``: which worktrees there are and how they are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openoxide import __version__
+from openoxide.checkpoints import journal, store
+from openoxide.checkpoints.gitposition import common_dir
+from openoxide.checkpoints.model import Trigger, Worktree
+from openoxide.checkpoints.tree import identity_of
+from openoxide.clock import rfc3339
+from openoxide.daemon.answers import checkpoint_object, time_or_none
+from openoxide.daemon.protocol import Items, ProjectItem, StatusAnswer, WatchAnswer, WorktreeStatus, printable
+from openoxide.daemon.requests import Request, flag, path
+from openoxide.daemon.watched import Label, Watched
+from openoxide.errors import RefusedError, UsageError
+from openoxide.ids import ID_BYTES, letters
+
+if TYPE_CHECKING:
+    from openoxide.daemon.server import Reporter
+    from openoxide.daemon.service import Service
+
+
+def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
+    """Register a worktree and capture it; idempotent. Answers when the first checkpoint is sealed."""
+    root = _checked_root(service, path(request), allow_broad=flag(request, "allow_broad"))
+    watched, created = _registered(service, root)
+
+    def progress(done: int, size: int) -> None:
+        report({"stage": "capture", "done": done, "total": 0, "bytes": size})
+
+    with watched.lock:
+        service.attach(watched, progress)
+        newest = watched.newest()
+        if newest is None:
+            newest = watched.seal(Label(trigger=Trigger.MANUAL))
+        head = service.timeline.head(watched.worktree.id)
+    return {
+        "ok": True,
+        "project": watched.worktree.project,
+        "worktree": watched.worktree.id,
+        "root": shown(root),
+        "checkpoint": checkpoint_object(newest),
+        "files": head.files,
+        "bytes": head.bytes,
+        "skipped": head.skipped,
+        "created": created,
+    }
+
+
+def shown(root: bytes) -> str:
+    """A root as answers carry it."""
+    return printable(os.fsdecode(root))
+
+
+def _checked_root(service: Service, named: bytes, *, allow_broad: bool) -> bytes:
+    real = os.path.realpath(named)
+    if not os.path.exists(real):
+        raise UsageError(f"{os.fsdecode(named)} does not exist", hint="name a directory")
+    if not os.path.isdir(real):
+        raise UsageError(f"{os.fsdecode(named)} is not a directory", hint="name the directory that holds it")
+    home = os.path.realpath(os.fsencode(Path.home()))
+    if (home == real or home.startswith(real.rstrip(b"/") + b"/")) and not allow_broad:
+        raise RefusedError(
+            f"{os.fsdecode(real)} is the home directory or holds it",
+            hint="name a project inside it, or add --allow-broad if everything in it shall be recorded",
+        )
+    own = os.path.realpath(os.fsencode(service.home.folder))
+    if real == own or real.startswith(own + b"/"):
+        raise RefusedError(f"{os.fsdecode(real)} is where OpenOxide keeps its store", hint="name a project")
+    return real
+
+
+def _registered(service: Service, root: bytes) -> tuple[Watched, bool]:
+    """The watched worktree at ``root``, made where there is none. A directory that took the place of a watched one is a
+    worktree of its own.
+    """
+    identity = identity_of(root)
+    for watched in service.all_watched():
+        if watched.worktree.root == root:
+            if watched.identity == identity:
+                return watched, False
+            service.let_go(watched)
+            with service.timeline.database.writing() as db:
+                store.set_watching(db, watched.worktree.id, watching=False)
+    with service.timeline.database.writing() as db:
+        known = store.worktrees(db)
+        for worktree in known:
+            same = (worktree.dev, worktree.ino, worktree.birth_ns) == (identity.dev, identity.ino, identity.birth_ns)
+            if worktree.root == root and same:
+                store.set_watching(db, worktree.id, watching=True)
+                return service.take_up(worktree), False
+        common = common_dir(root)
+        project = next((w.project for w in known if common and w.common_dir == common), letters(os.urandom(ID_BYTES)))
+        new = Worktree(
+            id=0,
+            project=project,
+            root=root,
+            dev=identity.dev,
+            ino=identity.ino,
+            birth_ns=identity.birth_ns,
+            watching=True,
+            common_dir=common,
+        )
+        worktree = store.insert_worktree(db, new, service.clock.now_ms())
+    return service.take_up(worktree), True
+
+
+def unwatch(service: Service, request: Request, _report: Reporter) -> dict[str, Any]:
+    """Stop watching; with ``delete_history`` forget the worktree and all its checkpoints."""
+    watched = service.find(path(request))
+    root = watched.worktree.root
+    delete = flag(request, "delete_history")
+    with watched.lock:
+        with service.timeline.database.reading() as db:
+            count = store.CheckpointQuery(db, watched.worktree.id).count()
+            if journal.open_operations(db, watched.worktree.id) and delete:
+                raise RefusedError(
+                    f"{os.fsdecode(root)} has an interrupted operation",
+                    hint="run `oxide-ctl rewind --continue` or `--abort` first",
+                )
+        service.let_go(watched)
+        with service.timeline.database.writing() as db:
+            store.set_watching(db, watched.worktree.id, watching=False)
+            if delete:
+                store.delete_history(db, watched.worktree.id)
+    return {"ok": True, "root": shown(root), "checkpoints": count, "history_deleted": delete}
+
+
+def projects(service: Service, _request: Request, _report: Reporter) -> Items:
+    """Every worktree ever watched."""
+    with service.timeline.database.reading() as db:
+        items = []
+        for worktree in store.worktrees(db):
+            checkpoints = store.CheckpointQuery(db, worktree.id)
+            newest = checkpoints.newest()
+            item: ProjectItem = {
+                "project": worktree.project,
+                "root": shown(worktree.root),
+                "watching": worktree.watching,
+                "checkpoints": checkpoints.count(),
+                "store_bytes": store.stored_bytes(db, worktree.id),
+                "last_change_at": time_or_none(newest.created_at_ms if newest else None),
+            }
+            items.append(item)
+    return {"ok": True, "items": items}
+
+
+def status(service: Service, _request: Request, _report: Reporter) -> StatusAnswer:
+    """The daemon and the health of each watched worktree."""
+    return {
+        "ok": True,
+        "daemon": {
+            "pid": os.getpid(),
+            "version": __version__,
+            "uptime_ms": max(0, service.clock.now_ms() - service.started_ms),
+            "rss_bytes": _rss_bytes(),
+            "home": printable(str(service.home.folder)),
+            "store_bytes": _folder_bytes(service.home.folder),
+            "store_writable": True,
+            "problems": list(service.problems),
+        },
+        "worktrees": [_worktree_status(service, watched) for watched in service.all_watched()],
+    }
+
+
+def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
+    with service.timeline.database.reading() as db:
+        checkpoints = store.CheckpointQuery(db, watched.worktree.id)
+        newest = checkpoints.newest()
+        gaps = store.open_gaps(db, watched.worktree.id)
+        interrupted = [o.public_id for o in journal.open_operations(db, watched.worktree.id)]
+        count, expiry = checkpoints.count(), checkpoints.next_expiry()
+    state, reason = _state(watched)
+    return {
+        "root": shown(watched.worktree.root),
+        "project": watched.worktree.project,
+        "state": state,
+        "reason": reason,
+        "complete": not gaps and state == "watching",
+        "pending": watched.watch.pending if watched.attached else 0,
+        "watches": watched.watch.watches if watched.attached else 0,
+        "seq": service.timeline.head(watched.worktree.id).seq,
+        "checkpoints": count,
+        "last_checkpoint_at": time_or_none(newest.created_at_ms if newest else None),
+        "next_expiry": time_or_none(expiry),
+        "gaps": [{"cause": cause, "opened_at": rfc3339(ms)} for cause, ms in gaps],
+        "interrupted": interrupted,
+    }
+
+
+def _state(watched: Watched) -> tuple[str, str]:
+    if watched.capturing:
+        return "capturing", ""
+    if not watched.attached:
+        exists = os.path.isdir(watched.worktree.root)
+        return ("capturing", "not attached yet") if exists else ("paused", "the root is gone")
+    if not watched.watch.root_present:
+        return "paused", "the root is gone"
+    return ("degraded", watched.watch.degraded) if watched.watch.degraded else ("watching", "")
+
+
+def _rss_bytes() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _folder_bytes(folder: Path) -> int:
+    """Bytes on disk; the store is a few large files."""
+    total = 0
+    for directory, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(directory, name)).st_blocks * 512
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def stop(service: Service, _request: Request, _report: Reporter) -> dict[str, Any]:
+    """End the daemon once this answer is out."""
+    service.stop_requested.set()
+    return {"ok": True, "pid": os.getpid()}

@@ -1,0 +1,303 @@
+"""What travels over the socket: request names, answer shapes, the protocol version.
+
+Every operation is ``POST /v1/NAME`` with a JSON object and answers one: ``{"ok": true, ...}``, or
+``{"ok": false, "error": {...}}`` (openoxide.errors). ``cat`` alone answers raw bytes. With
+``Accept: text/event-stream`` progress comes first, as Server-Sent Events named ``progress``; the answer is the event
+``answer``. Fields may be added in a version, never changed. Times are RFC 3339 UTC, sizes bytes, paths relative to the
+worktree: as text with unprintable parts escaped, and as ``path_b64`` beside it where the text is not the whole truth.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from typing import Any, NotRequired, TypedDict
+
+PROTOCOL = 1
+PROTOCOL_HEADER = "X-OpenOxide-Protocol"
+VERSION_HEADER = "X-OpenOxide-Version"
+MAX_REQUEST_BYTES = 8 << 20
+
+STATUS_BY_KIND = {
+    "usage": 400,
+    "refused": 403,
+    "not_found": 404,
+    "ambiguous": 409,
+    "conflict": 409,
+    "version_mismatch": 426,
+    "store_full": 507,
+}
+
+
+class PathEntry(TypedDict):
+    """A path, with why it is listed."""
+
+    path: str
+    path_b64: NotRequired[str]
+    reason: NotRequired[str]
+    size_bytes: NotRequired[int]
+
+
+class Changed(TypedDict):
+    """How many paths differ from the checkpoint before."""
+
+    added: int
+    modified: int
+    removed: int
+
+
+class CheckpointObject(TypedDict):
+    """A checkpoint as every answer shows it."""
+
+    id: str
+    number: int
+    seq: int
+    created_at: str
+    expires_at: str | None
+    trigger: str
+    name: str | None
+    pinned: bool
+    complete: bool
+    late: bool
+    gap: str
+    agent: str | None
+    session: str | None
+    prompt: str | None
+    changed: Changed
+    skipped: int
+    manifest_hash: str
+    failed: str | None
+
+
+class GitObject(TypedDict):
+    """Where git stood; empty strings outside a repository."""
+
+    head: str
+    branch: str
+    origin: str
+
+
+class StateObject(TypedDict):
+    """One state of a path; ``mode`` is octal text."""
+
+    kind: str
+    mode: str
+    size_bytes: int
+    hash: NotRequired[str]
+    target: NotRequired[str]
+    torn: NotRequired[bool]
+
+
+class DiffItem(TypedDict):
+    """One path that differs. ``status``: A added, M modified, D deleted, T type changed."""
+
+    path: str
+    path_b64: NotRequired[str]
+    status: str
+    old: StateObject | None
+    new: StateObject | None
+    writer: str | None
+    certainty: str
+    patch: NotRequired[str]
+
+
+class WatchAnswer(TypedDict):
+    """``watch``."""
+
+    ok: bool
+    project: str
+    worktree: int
+    root: str
+    checkpoint: CheckpointObject
+    files: int
+    bytes: int
+    skipped: int
+    created: bool
+
+
+class WriterObject(TypedDict):
+    """Who made changes of one checkpoint."""
+
+    certainty: str
+    agent: str | None
+    sessions: list[str]
+    prompts: list[str]
+    operation: str | None
+    paths: int
+
+
+class ShowAnswer(CheckpointObject):
+    """``show``."""
+
+    ok: bool
+    git: GitObject
+    writers: list[WriterObject]
+    changes: list[DiffItem]
+    skipped_paths: list[PathEntry]
+
+
+class Items(TypedDict):
+    """A list; ``next`` is the cursor of the following page."""
+
+    ok: bool
+    items: list[Any]
+    next: NotRequired[str]
+    note: NotRequired[str]
+
+
+class RewindAnswer(TypedDict):
+    """``rewind``, ``undo`` and ``redo``, and their dry runs (``operation`` is None there)."""
+
+    ok: bool
+    dry_run: bool
+    operation: str | None
+    kind: str
+    scope: str
+    exact: bool
+    checkpoint: CheckpointObject | None
+    pre_rewind_checkpoint: CheckpointObject | None
+    restored: list[PathEntry]
+    removed: list[PathEntry]
+    merged: list[PathEntry]
+    kept: list[PathEntry]
+    conflicts: list[PathEntry]
+    skipped: list[PathEntry]
+    changed_since: list[PathEntry]
+    notes: list[str]
+    untouched: int
+    insertions_bytes: int
+    deletions_bytes: int
+    undoable_until: str | None
+    git_note: str
+
+
+class OperationItem(TypedDict):
+    """One line of ``operations``."""
+
+    operation: str
+    kind: str
+    at: str
+    phase: str
+    reverses: str | None
+    undone: bool
+    undoable: bool
+    undoable_until: str | None
+    checkpoint: str | None
+    pre_rewind_checkpoint: str | None
+    restored: int
+    removed: int
+    conflicts: int
+    summary: str
+
+
+class DaemonObject(TypedDict):
+    """The daemon itself."""
+
+    pid: int
+    version: str
+    uptime_ms: int
+    rss_bytes: int
+    home: str
+    store_bytes: int
+    store_writable: bool
+    problems: list[str]
+
+
+class GapObject(TypedDict):
+    """A stretch that may be incomplete."""
+
+    cause: str
+    opened_at: str
+
+
+class WorktreeStatus(TypedDict):
+    """One worktree. ``state``: watching, degraded, capturing, paused (root gone) or stopped."""
+
+    root: str
+    project: str
+    state: str
+    reason: str
+    complete: bool
+    pending: int
+    watches: int
+    seq: int
+    checkpoints: int
+    last_checkpoint_at: str | None
+    next_expiry: str | None
+    gaps: list[GapObject]
+    interrupted: list[str]
+
+
+class StatusAnswer(TypedDict):
+    """``status``."""
+
+    ok: bool
+    daemon: DaemonObject
+    worktrees: list[WorktreeStatus]
+
+
+class ProjectItem(TypedDict):
+    """One line of ``projects``."""
+
+    project: str
+    root: str
+    watching: bool
+    checkpoints: int
+    store_bytes: int
+    last_change_at: str | None
+
+
+class WindowAnswer(TypedDict):
+    """``turn begin|end`` and ``tool begin|end``."""
+
+    ok: bool
+    turn: str
+    tool: str | None
+    checkpoint: CheckpointObject
+
+
+class RestoreAnswer(TypedDict):
+    """``restore``."""
+
+    ok: bool
+    to: str
+    written: list[PathEntry]
+    skipped: list[PathEntry]
+    notes: list[str]
+
+
+Progress = dict[str, Any]
+"""``{"stage", "done", "total", "bytes"}``: what a long operation has done so far; ``total`` is 0 while not known."""
+
+
+def printable(text: str) -> str:
+    r"""``text`` with control characters, bidi marks and undecodable bytes as visible ``\x..`` or ``\u....`` escapes."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escape(ord(char)) for char in text)
+
+
+def _escape(code: int) -> str:
+    if 0xDC80 <= code <= 0xDCFF:  # an undecodable byte, as surrogateescape keeps it
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def path_entry(path: bytes, reason: str = "", size_bytes: int | None = None) -> PathEntry:
+    """``path`` as answers carry it."""
+    decoded = path.decode("utf-8", "surrogateescape")
+    shown = printable(decoded)
+    entry: PathEntry = {"path": shown}
+    if shown != decoded:
+        entry["path_b64"] = b64encode(path).decode("ascii")
+    if reason:
+        entry["reason"] = reason
+    if size_bytes is not None:
+        entry["size_bytes"] = size_bytes
+    return entry
+
+
+def entry_path(entry: PathEntry) -> bytes:
+    """The path that :func:`path_entry` made ``entry`` from."""
+    if "path_b64" in entry:
+        return b64decode(entry["path_b64"])
+    return entry["path"].encode("utf-8", "surrogateescape")

@@ -1,0 +1,48 @@
+"""Which directories the watcher does not enter. A watcher's answer may be too generous, never too strict: what it
+watches in vain costs memory, what it misses is a lost change.
+"""
+
+from __future__ import annotations
+
+import os
+
+from openoxide.checkpoints.ignore import IGNORE_FILES, MARKER_NAMES, Rules
+from openoxide.checkpoints.model import join
+from openoxide.settings import CaptureSettings
+
+_LIMIT_BYTES = 1 << 20
+
+
+class Pruner:
+    """Capture rules as the watcher needs them, read as it descends. Used under the watcher's lock only."""
+
+    def __init__(self, root: bytes, settings: CaptureSettings) -> None:
+        self._root = root
+        self._rules = Rules(settings)
+        self._loaded: set[bytes] = set()
+
+    def __call__(self, parent: bytes, name: bytes) -> bool:
+        """Whether the directory ``name`` in ``parent`` is skipped as a whole."""
+        if parent not in self._loaded:
+            self._loaded.add(parent)
+            for ignore in IGNORE_FILES:
+                self._rules.load(parent, ignore, self._content(join(parent, ignore)))
+        path = join(parent, name)
+        markers = {marker for marker in MARKER_NAMES if os.path.lexists(join(self._root, join(path, marker)))}
+        return self._rules.skip_directory(path, markers) is not None
+
+    def forget(self, directory: bytes) -> None:
+        """The rules in ``directory`` changed: read them again at the next descent."""
+        self._loaded.discard(directory)
+
+    def _content(self, path: bytes) -> bytes | None:
+        try:
+            fd = os.open(join(self._root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return os.read(fd, _LIMIT_BYTES)
+        except OSError:
+            return None
+        finally:
+            os.close(fd)

@@ -1,0 +1,73 @@
+"""Fields of a request, checked: every wrong one is a UsageError that names it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from openoxide.errors import UsageError
+
+Request = dict[str, Any]
+
+
+def text(request: Request, name: str) -> str:
+    """A required text that is not empty."""
+    value = request.get(name)
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise UsageError(f"{name} is missing or is not text")
+    return value
+
+
+def optional_text(request: Request, name: str) -> str | None:
+    """A text, or None where it is left out."""
+    return text(request, name) if request.get(name) is not None else None
+
+
+def flag(request: Request, name: str) -> bool:
+    """A truth value, false where it is left out."""
+    value = request.get(name, False)
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} is not true or false")
+    return value
+
+
+def number(request: Request, name: str, least: int = 1) -> int | None:
+    """A whole number of at least ``least``, or None where it is left out."""
+    value = request.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"{name} is not a whole number of {least} or more")
+    return value
+
+
+def path(request: Request, name: str = "path") -> bytes:
+    """An absolute path."""
+    value = os.fsencode(text(request, name))
+    if not os.path.isabs(value):
+        raise UsageError(f"{os.fsdecode(value)} is not an absolute path")
+    return value
+
+
+def inside(root: bytes, named: str) -> bytes:
+    """The path of ``named`` relative to ``root``. It may be gone; its last component is never followed. Raises UsageError
+    where it lies outside.
+    """
+    given = os.path.normpath(os.path.join(root, os.fsencode(named)))
+    directory, name = os.path.split(given)
+    for candidate in (given, os.path.join(os.path.realpath(directory), name), os.path.realpath(given)):
+        if candidate == root:
+            return b""
+        if candidate.startswith(root.rstrip(b"/") + b"/"):
+            return candidate[len(root.rstrip(b"/")) + 1 :]
+    raise UsageError(
+        f"{named} is outside the worktree {os.fsdecode(root)}", hint="name paths inside it, or choose another with -C"
+    )
+
+
+def paths(request: Request, root: bytes, name: str = "paths") -> tuple[bytes, ...]:
+    """A list of paths inside ``root``."""
+    value = request.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) and item and "\0" not in item for item in value):
+        raise UsageError(f"{name} is not a list of paths")
+    return tuple(inside(root, item) for item in value)

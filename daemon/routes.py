@@ -1,0 +1,69 @@
+"""Names of operations to what carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from openoxide.daemon.operations import checkpointing, declaring, looking, rewinding, settling, watching
+from openoxide.daemon.operations.looking import View
+from openoxide.daemon.requests import Request, path
+
+if TYPE_CHECKING:
+    from openoxide.daemon.server import Handler, Reporter
+    from openoxide.daemon.service import Service
+
+LOOKING: Mapping[str, Callable[[View, Request], Any]] = {
+    "diff": looking.diff,
+    "log": looking.log,
+    "show": looking.show,
+    "cat": looking.cat,
+    "restore": looking.restore,
+    "operations": looking.operations,
+}
+
+DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
+    "watch": watching.watch,
+    "unwatch": watching.unwatch,
+    "projects": watching.projects,
+    "status": watching.status,
+    "stop": watching.stop,
+    "checkpoint": checkpointing.checkpoint,
+    "rewind": rewinding.rewind,
+    "undo": rewinding.undo,
+    "redo": rewinding.redo,
+    "settle": settling.settle,
+    "turn_begin": declaring.turn_begin,
+    "turn_end": declaring.turn_end,
+    "tool_begin": declaring.tool_begin,
+    "tool_end": declaring.tool_end,
+}
+
+
+def routes(service: Service) -> dict[str, Handler]:
+    """Every operation of ``service``."""
+    found: dict[str, Handler] = {name: _doing(service, act) for name, act in DOING.items()}
+    found |= {name: _looking(service, look) for name, look in LOOKING.items()}
+    found["diff"] = _diff(service)
+    return found
+
+
+def _doing(service: Service, act: Callable[[Service, Request, Reporter], Any]) -> Handler:
+    return lambda request, report: act(service, request, report)
+
+
+def _looking(service: Service, look: Callable[[View, Request], Any]) -> Handler:
+    return lambda request, _report: look(service.view(service.find(path(request))), request)
+
+
+def _diff(service: Service) -> Handler:
+    """A diff against now records first; one between two checkpoints only looks."""
+
+    def handle(request: Request, _report: Reporter) -> Any:
+        if request.get("b") is not None:
+            return looking.diff(service.view(service.find(path(request))), request)
+        with service.using(path(request)) as watched:
+            watched.record()
+            return looking.diff(service.view(watched), request)
+
+    return handle

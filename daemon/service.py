@@ -1,0 +1,158 @@
+"""The composition root: owns the store, the watched worktrees and the threads, in one order of start and stop."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from openoxide.checkpoints import store
+from openoxide.checkpoints.model import Checkpoint, Trigger, Worktree
+from openoxide.checkpoints.timeline import Timeline
+from openoxide.clock import Clock
+from openoxide.daemon.background import Background
+from openoxide.daemon.operations.looking import View, holds
+from openoxide.daemon.operations.settling import settle_at_start
+from openoxide.daemon.quiet import QuietSealer
+from openoxide.daemon.scheduler import Scheduler
+from openoxide.daemon.watched import Label, Watched
+from openoxide.errors import NotFoundError, RootVanishedError
+from openoxide.paths import Home
+from openoxide.settings import Settings
+
+log = logging.getLogger(__name__)
+
+OnSealed = Callable[[Worktree, Checkpoint], None]
+
+
+class Service:
+    """What the operations work with. ``problems`` is shown by ``status``; ``on_sealed`` hears of every checkpoint."""
+
+    def __init__(self, home: Home, settings: Settings, clock: Clock) -> None:
+        self.home = home
+        self.settings = settings
+        self.clock = clock
+        self.started_ms = clock.now_ms()
+        self.problems: list[str] = []
+        self.on_sealed: list[OnSealed] = []
+        self.stop_requested = threading.Event()
+        self.timeline = Timeline(home)
+        self.background = Background()
+        self._watched: dict[int, Watched] = {}
+        self._lock = threading.Lock()
+        self._sealer = QuietSealer(self._seal_quietly, settings.capture.quiet_ms, settings.capture.max_interval_ms)
+        self._scheduler = Scheduler(settings, self._sweep_all, self.timeline.database.fold_wal)
+
+    def start(self) -> None:
+        """Take up every watched worktree; each is compared with its record in the background."""
+        with self.timeline.database.reading() as db:
+            known = store.worktrees(db)
+        self.background.start()
+        self._sealer.start()
+        for worktree in known:
+            if worktree.watching:
+                self.take_up(worktree)
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        """Stop the threads, then seal nothing more and close the store. What is dirty is found at the next start."""
+        self._scheduler.stop()
+        self._sealer.stop()
+        self.background.stop()
+        for watched in self.all_watched():
+            with watched.lock:
+                watched.stop()
+        self.timeline.close()
+
+    # worktrees
+
+    def take_up(self, worktree: Worktree) -> Watched:
+        """Watch ``worktree`` from now on; attached in the background unless a request comes first."""
+        watched = Watched(worktree, self.timeline, self.settings, self.clock, self._sealer.changed, self._sealed)
+        with self._lock:
+            self._watched[worktree.id] = watched
+        self.background.submit(f"attach {worktree.id}", lambda: self._attach_if_there(watched))
+        return watched
+
+    def let_go(self, watched: Watched) -> None:
+        """Watch no longer."""
+        with self._lock:
+            self._watched.pop(watched.worktree.id, None)
+        with watched.lock:
+            if watched.attached:
+                watched.stop()
+
+    def all_watched(self) -> list[Watched]:
+        """Every watched worktree, attached or not."""
+        with self._lock:
+            return list(self._watched.values())
+
+    def find(self, path: bytes) -> Watched:
+        """The innermost watched worktree that holds ``path``. Raises NotFoundError."""
+        real = os.path.realpath(path)
+        holding = [w for w in self.all_watched() if holds(w.worktree.root, real)]
+        if not holding:
+            raise NotFoundError(
+                f"{os.fsdecode(path)} is not in a watched project",
+                hint=f"run `oxide-ctl watch {os.fsdecode(path)}`, or choose another with -C",
+            )
+        return max(holding, key=lambda w: len(w.worktree.root))
+
+    @contextmanager
+    def using(self, path: bytes) -> Iterator[Watched]:
+        """The worktree of ``path``, attached and locked."""
+        watched = self.find(path)
+        with watched.lock:
+            self.attach(watched)
+            yield watched
+        if watched.needs_full_pass:
+            self.background.submit(f"full pass {watched.worktree.id}", lambda: self._full_pass(watched))
+
+    def view(self, watched: Watched) -> View:
+        """What reading operations work with."""
+        return View(timeline=self.timeline, worktree=watched.worktree, now_ms=self.clock.now_ms())
+
+    def attach(self, watched: Watched, progress: Callable[[int, int], None] | None = None) -> None:
+        """Start watching, compare the tree with the record, settle what a crash left. The caller holds the lock."""
+        if watched.attached:
+            return
+        watched.start()
+        watched.attached = True
+        settle_at_start(self, watched, progress)
+
+    def _attach_if_there(self, watched: Watched) -> None:
+        with watched.lock:
+            try:
+                self.attach(watched)
+            except RootVanishedError as error:
+                log.warning("worktree %d is paused: %s", watched.worktree.id, error)
+
+    # what happens by itself
+
+    def _sealed(self, worktree: Worktree, checkpoint: Checkpoint) -> None:
+        self._sealer.settled(worktree.id)
+        for listener in list(self.on_sealed):
+            listener(worktree, checkpoint)
+
+    def _seal_quietly(self, worktree: int) -> None:
+        with self._lock:
+            watched = self._watched.get(worktree)
+        if watched is None or not watched.attached:
+            return
+        with contextlib.suppress(RootVanishedError):  # status says that it is paused
+            watched.seal(Label(trigger=Trigger.QUIET, turn=watched.only_turn, only_if_changed=True))
+        if watched.needs_full_pass:
+            self.background.submit(f"full pass {worktree}", lambda: self._full_pass(watched))
+
+    def _full_pass(self, watched: Watched) -> None:
+        if watched.attached:
+            watched.full_pass(Label(trigger=Trigger.QUIET, turn=watched.only_turn, only_if_changed=True))
+
+    def _sweep_all(self) -> None:
+        """The periodic full pass: finds what no event told (open mmaps, outside hard links, mounts)."""
+        for watched in self.all_watched():
+            work = self._full_pass if watched.attached else self._attach_if_there
+            self.background.submit(f"full pass {watched.worktree.id}", lambda w=watched, f=work: f(w))  # type: ignore[misc]

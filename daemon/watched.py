@@ -1,0 +1,295 @@
+"""One watched worktree: the watcher, the capture rules and the lock that everything reading or changing it takes.
+
+Between two recordings the set of open windows is constant: whoever opens or closes one records first, under the lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from openoxide.checkpoints import store
+from openoxide.checkpoints.attribution import sure_writer, writer_between
+from openoxide.checkpoints.capture import Capture
+from openoxide.checkpoints.gitposition import read_git
+from openoxide.checkpoints.ignore import Rules
+from openoxide.checkpoints.model import (
+    BlobHash,
+    Checkpoint,
+    Coverage,
+    Observed,
+    Trigger,
+    Window,
+    WindowKind,
+    Worktree,
+    Writer,
+)
+from openoxide.checkpoints.timeline import DAY_MS, Attribute, Live, Seal, Timeline
+from openoxide.checkpoints.tree import RootIdentity, Tree
+from openoxide.clock import Clock
+from openoxide.daemon.pruning import Pruner
+from openoxide.daemon.watcher import Drained, Watch
+from openoxide.errors import OpenOxideError
+from openoxide.ids import ID_BYTES, letters
+from openoxide.settings import Settings
+
+log = logging.getLogger(__name__)
+
+FullPassProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """What a checkpoint is called and belongs to."""
+
+    trigger: Trigger
+    name: str | None = None
+    pinned: bool = False
+    turn: Window | None = None
+    only_if_changed: bool = False
+
+
+class Watched:
+    """One worktree while it is watched."""
+
+    def __init__(
+        self,
+        worktree: Worktree,
+        timeline: Timeline,
+        settings: Settings,
+        clock: Clock,
+        on_change: Callable[[int], None],
+        on_sealed: Callable[[Worktree, Checkpoint], None],
+    ) -> None:
+        self.worktree = worktree
+        self.lock = threading.RLock()
+        self.attached = False
+        self.capturing = False
+        self.needs_full_pass = True
+        self._timeline = timeline
+        self._settings = settings
+        self._clock = clock
+        self._on_sealed = on_sealed
+        self._rules = Rules(settings.capture)
+        self._pruner = Pruner(worktree.root, settings.capture)
+        self._watch = Watch(worktree.root, prune=self._pruner, on_change=lambda: on_change(worktree.id))
+        with timeline.database.reading() as db:
+            self._windows = store.open_windows(db, worktree.id)
+
+    def start(self) -> None:
+        """Watch from now on; what changed before is found by the first full pass."""
+        self._open_gap("not_watched")
+        self._watch.start()
+
+    def stop(self) -> None:
+        self._watch.stop()
+
+    @property
+    def watch(self) -> Watch:
+        """The watcher, for its health."""
+        return self._watch
+
+    @property
+    def identity(self) -> RootIdentity:
+        """The directory this worktree is."""
+        w = self.worktree
+        return RootIdentity(w.dev, w.ino, w.birth_ns)
+
+    def open_tree(self) -> Tree:
+        """The tree, if its root is still the directory that was watched. Raises RootVanishedError."""
+        return Tree(self.worktree.root, self.identity)
+
+    # recording and sealing
+
+    def record(self) -> int:
+        """Record what has changed without a checkpoint; the position reached."""
+        with self.lock:
+            self._take_in(None, None, {})
+            return self._timeline.head(self.worktree.id).seq
+
+    def seal(
+        self, label: Label, attribute: Attribute | None = None, also: Mapping[bytes, bool] | None = None
+    ) -> Checkpoint:
+        """Record what has changed and seal a checkpoint, durable when this returns; the newest one where ``label`` asks
+        for changes and there are none. ``also``: paths to look at whatever the watcher says.
+        """
+        with self.lock:
+            sealed = self._take_in(label, attribute, also or {})
+            if sealed is None:
+                unchanged = self.newest()
+                assert unchanged is not None, "without a checkpoint every seal is a change"
+                return unchanged
+        self._on_sealed(self.worktree, sealed)
+        return sealed
+
+    def _take_in(
+        self, label: Label | None, attribute: Attribute | None, also: Mapping[bytes, bool]
+    ) -> Checkpoint | None:
+        with self.open_tree() as tree:
+            drained, dirty = self._drain()
+            dirty |= also
+            seal = self._seal(label, self._coverage(drained)) if label is not None else None
+            by = attribute or writer_between_windows(self.windows)
+            try:
+                with self._timeline.live(self.worktree.id) as live:
+                    capture = self._capture(tree, live)
+                    sealed = self._timeline.record(self.worktree.id, capture.dirty(dirty), by, seal)
+            except BaseException as error:
+                self._watch.give_back(dirty)
+                self._record_failure(seal, error)
+                raise
+            self._afterwards(capture)
+        return sealed
+
+    def full_pass(
+        self,
+        label: Label | None,
+        attribute: Attribute | None = None,
+        progress: FullPassProgress | None = None,
+    ) -> Checkpoint | None:
+        """Compare the whole tree with what is recorded, whatever the watcher said; closes gaps. Seals as ``label``
+        says. ``attribute`` overrules who wrote what was found.
+        """
+        with self.lock, self.open_tree() as tree:
+            began_ms = self._clock.now_ms()
+            drained, dirty = self._drain()
+            seal = self._seal(label, Coverage(complete=drained.complete, cause=drained.cause)) if label else None
+            by = attribute or unseen_unless(dirty, self.windows)
+            self.capturing = True
+            try:
+                with self._timeline.live(self.worktree.id) as live:
+                    capture = self._capture(tree, live)
+                    sealed = self._timeline.record(self.worktree.id, capture.everything(), by, seal, progress)
+            except BaseException:
+                self._watch.give_back(dirty)
+                raise
+            finally:
+                self.capturing = False
+            self._afterwards(capture)
+            if drained.complete:
+                self.needs_full_pass = False
+                with self._timeline.database.writing() as db:
+                    store.close_gaps(db, self.worktree.id, began_ms, self._clock.now_ms())
+        if sealed is not None:
+            self._on_sealed(self.worktree, sealed)
+        return sealed
+
+    def _capture(self, tree: Tree, live: Live) -> Capture:
+        return Capture(tree, self._rules, self._settings.capture, live, self._timeline.blobs.write_big)
+
+    def _drain(self) -> tuple[Drained, dict[bytes, bool]]:
+        """The barrier, then the dirty set. A lost root or an overflow leaves the whole tree unknown: that is a gap for
+        the next full pass, not something a checkpoint waits for.
+        """
+        drained = self._watch.barrier()
+        dirty, gaps = self._watch.take()
+        for gap in gaps:
+            self._open_gap(gap.cause)
+        if dirty.pop(b"", False) or gaps:
+            self.needs_full_pass = True
+        return drained, dirty
+
+    def _coverage(self, drained: Drained) -> Coverage:
+        with self._timeline.database.reading() as db:
+            gaps = store.open_gaps(db, self.worktree.id)
+        causes = [drained.cause] if drained.cause else [cause for cause, _ in gaps]
+        complete = drained.complete and not causes and not self._watch.degraded
+        return Coverage(complete=complete, cause=causes[0] if causes else self._watch.degraded)
+
+    def _seal(self, label: Label, coverage: Coverage) -> Seal:
+        now_ms = self._clock.now_ms()
+        ttl_days = self._settings.retention.ttl_days
+        turn = label.turn
+        return Seal(
+            id=letters(os.urandom(ID_BYTES)),
+            trigger=label.trigger,
+            now_ms=now_ms,
+            expires_at_ms=now_ms + ttl_days * DAY_MS if ttl_days else None,
+            name=label.name,
+            pinned=label.pinned,
+            turn=turn.id if turn else None,
+            agent=turn.agent if turn else None,
+            session=turn.session if turn else None,
+            prompt=turn.prompt if turn else None,
+            coverage=coverage,
+            git=read_git(self.worktree.root),
+            only_if_changed=label.only_if_changed,
+        )
+
+    def _record_failure(self, seal: Seal | None, error: BaseException) -> None:
+        """A checkpoint that was asked for and could not be taken is listed as failed, if the store can still say so."""
+        if seal is None or seal.only_if_changed:
+            return
+        try:
+            self._timeline.seal_failed(self.worktree.id, seal, str(error))
+        except OpenOxideError:
+            log.warning("the failed checkpoint could not be recorded")
+
+    def _afterwards(self, capture: Capture) -> None:
+        for directory in capture.rescanned:
+            self._pruner.forget(directory)
+            self._watch.refresh(directory)
+        if capture.torn:
+            self._watch.give_back(dict.fromkeys(capture.torn, False))
+
+    def _open_gap(self, cause: str) -> None:
+        with self._timeline.database.writing() as db:
+            store.open_gap(db, self.worktree.id, cause, self._clock.now_ms())
+
+    def newest(self) -> Checkpoint | None:
+        """The newest checkpoint; None only before the first capture has ended."""
+        with self._timeline.database.reading() as db:
+            return store.CheckpointQuery(db, self.worktree.id).newest()
+
+    # windows
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The open windows."""
+        return tuple(self._windows)
+
+    @property
+    def only_turn(self) -> Window | None:
+        """The open turn, if there is exactly one: checkpoints taken now belong to it."""
+        turns = [window for window in self._windows if window.kind is WindowKind.TURN]
+        return turns[0] if len(turns) == 1 else None
+
+    def begin_window(self, window: Window) -> Window:
+        """Open ``window``, whose ``began_seq`` was just recorded. The caller holds the lock."""
+        with self._timeline.database.writing() as db:
+            opened = store.begin_window(db, self.worktree.id, window, self._clock.now_ms())
+            self._windows = store.open_windows(db, self.worktree.id)
+        return opened
+
+    def end_windows(self, ids: frozenset[int], seq: int) -> None:
+        """Close windows at ``seq``, which was just recorded. The caller holds the lock."""
+        with self._timeline.database.writing() as db:
+            store.end_windows(db, ids, seq, self._clock.now_ms())
+            self._windows = store.open_windows(db, self.worktree.id)
+
+
+def writer_between_windows(windows: Sequence[Window]) -> Attribute:
+    """The attribution of what happened while ``windows`` were open."""
+    writer = writer_between(windows)
+    return lambda _: writer
+
+
+def unseen_unless(dirty: Mapping[bytes, bool], windows: Sequence[Window]) -> Attribute:
+    """In a full pass: what the watcher reported has the open windows' writer, what it missed nobody's."""
+    writer = writer_between(windows)
+    nobody = writer_between(())
+
+    def attribute(seen: Observed) -> Writer:
+        if seen.path in dirty:
+            return writer
+        return writer if any(rec and seen.path.startswith(d + b"/") for d, rec in dirty.items()) else nobody
+
+    return attribute
+
+
+def with_sure_writes(tool: Window, writes: Mapping[bytes, BlobHash], otherwise: Attribute) -> Attribute:
+    """Paths whose bytes a tool call named are surely its own."""
+    return lambda seen: sure_writer(seen, tool.id, writes) or otherwise(seen)

@@ -1,0 +1,399 @@
+"""Which paths below a root may have changed: every change is in the dirty set, or a gap says why it may not be.
+
+Invariants: the thread that reads the kernel fills the dirty set itself, under one lock, so that whoever holds the lock
+and has read what was queued knows everything the kernel had reported (docs/design.md, barrier). Events are hints: they
+name what to look at, never what it looks like. Nothing ends the reader: what goes wrong is logged, counted and a gap.
+
+Linux has an emitter of our own on watchdog's extension points: the stock one overflows itself on trees of 5,000
+directories, tells nobody what it lost and cannot prune. macOS has watchdog's FSEvents stream with its drop flags read.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from watchdog.observers.api import EventEmitter, EventQueue, ObservedWatch
+
+from openoxide.daemon.attachment import ROOT_LOST, ROOT_RETURNED, Attachment, DetachedError, Prune
+from openoxide.errors import RootVanishedError
+
+if sys.platform == "darwin":
+    from watchdog.observers.fsevents import FSEventsEmitter
+
+    from openoxide.daemon.fsevents import StreamNotes
+
+READER_ERROR: Final = "reader_error"
+STOPPED: Final = "stopped"
+NO_BARRIER: Final = "no_barrier"
+
+_ROOT_CHECK_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Changes may have been missed; a scan closes it.
+
+    ``cause``: overflow, watch_limit, watch_failed, instance_limit, root_lost, root_returned, unmount, reader_error.
+    """
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drained:
+    """What a barrier found.
+
+    ``complete``: every change the kernel had reported before the call is in the dirty set, and the whole tree was
+    watched; else ``cause`` says why only a scan can tell.
+    """
+
+    complete: bool
+    cause: str = ""
+
+
+class _Changes:
+    """What changed since the last take, under the lock that the reader holds while it reads."""
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self.lock = threading.Lock()
+        self.dirty: dict[bytes, bool] = {}
+        self.untold = False
+        self.errors = 0
+        self._gaps: dict[Gap, None] = {}
+        self._on_change = on_change
+
+    def mark(self, path: bytes, *, recursive: bool) -> None:
+        self.untold = True
+        self.dirty[path] = recursive or self.dirty.get(path, False)
+
+    def gap(self, cause: str) -> None:
+        self.untold = True
+        self._gaps[Gap(cause=cause)] = None
+
+    def take(self) -> tuple[dict[bytes, bool], tuple[Gap, ...]]:
+        with self.lock:
+            taken = self.dirty, tuple(self._gaps)
+            self.dirty, self._gaps = {}, {}
+        return taken
+
+    def give_back(self, dirty: Mapping[bytes, bool], gaps: Iterable[Gap]) -> None:
+        with self.lock:
+            self.dirty |= {path: recursive or self.dirty.get(path, False) for path, recursive in dirty.items()}
+            self._gaps = dict.fromkeys((*gaps, *self._gaps))
+
+    def tell(self) -> None:
+        """Call ``on_change`` if something came in.
+
+        Without the lock, and in the reader's thread only: a caller of barrier may hold a lock that ``on_change`` wants.
+        """
+        with self.lock:
+            untold, self.untold = self.untold, False
+        if not untold:
+            return
+        try:
+            self._on_change()
+        except Exception:  # the reader's own edge: a listener's fault must not end it
+            self.errors += 1
+            log.exception("on_change failed")
+
+
+class _Reader(Protocol):
+    """What Watch needs of a system's emitter, which is a thread."""
+
+    def start(self) -> None: ...
+    def close(self) -> None: ...
+    def drain(self) -> Drained: ...
+    def refresh(self, directory: bytes) -> None: ...
+    @property
+    def watches(self) -> int: ...
+    @property
+    def degraded(self) -> str: ...
+    @property
+    def root_present(self) -> bool: ...
+
+
+class _InotifyEmitter(EventEmitter):
+    """Keeps an :class:`Attachment` to the root for as long as there is one, and makes a new one after each loss.
+
+    Watchdog's queue stays empty: a dispatcher behind it would have to prove how far it is.
+    """
+
+    def __init__(self, root: bytes, prune: Prune, changes: _Changes) -> None:
+        super().__init__(EventQueue(), ObservedWatch(os.fsdecode(root), recursive=True), timeout=_ROOT_CHECK_SECONDS)
+        self._root = root
+        self._prune = prune
+        self._changes = changes
+        self._attachment: Attachment | None = None
+        self._cause = ""  # why there is no attachment
+        self._last_loss = ""
+        self._losses = 0
+        self._root_checked = time.monotonic()
+        self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    # In the reader's thread, or before it runs
+
+    def on_thread_start(self) -> None:
+        with self._changes.lock:
+            cause = self._attempt(self._attach)
+        if cause == ROOT_LOST:
+            self.close()
+            raise _vanished(self._root)
+
+    def on_thread_stop(self) -> None:
+        self._wake()
+
+    def queue_events(self, timeout: float) -> None:
+        self._sleep(timeout)
+        with self._changes.lock:
+            self._advance(self._read_some)
+        self._changes.tell()
+
+    def _sleep(self, timeout: float) -> None:
+        attachment = self._attachment
+        poll = select.poll()
+        poll.register(self._wake_fd, select.POLLIN)
+        if attachment is not None:
+            poll.register(attachment.fd, select.POLLIN)
+            timeout = 0 if attachment.has_doomed else timeout
+        poll.poll(timeout * 1000)
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._wake_fd)
+
+    def _read_some(self, attachment: Attachment) -> None:
+        attachment.read_some()
+        if time.monotonic() - self._root_checked >= _ROOT_CHECK_SECONDS:
+            self._root_checked = time.monotonic()
+            attachment.check_root()
+
+    # In any thread
+
+    def close(self) -> None:
+        """End the thread and let go of the tree."""
+        self.stop()
+        if self.is_alive():
+            self.join()
+        with self._changes.lock:
+            if self._cause != STOPPED:
+                self._detach(STOPPED)
+                os.close(self._wake_fd)
+
+    def drain(self) -> Drained:
+        losses = self._losses
+        with self._changes.lock:
+            cause = self._advance(Attachment.read_queued)
+            cause = self._last_loss if losses != self._losses else cause or self.degraded
+            if self._changes.untold:
+                self._wake()
+        return Drained(complete=not cause, cause=cause)
+
+    def refresh(self, directory: bytes) -> None:
+        with self._changes.lock:
+            self._advance(lambda attachment: attachment.refresh(directory))
+            self._changes.mark(directory, recursive=True)
+            self._wake()
+
+    @property
+    def watches(self) -> int:
+        attachment = self._attachment
+        return 0 if attachment is None else attachment.watches
+
+    @property
+    def degraded(self) -> str:
+        attachment = self._attachment
+        if attachment is not None:
+            return attachment.degraded
+        return "" if self._cause in (ROOT_LOST, STOPPED) else self._cause
+
+    @property
+    def root_present(self) -> bool:
+        return self._cause != ROOT_LOST
+
+    # With the lock held
+
+    def _advance(self, act: Callable[[Attachment], None]) -> str:
+        """Let ``act`` work on the attachment, or make one; answers why changes may have been missed meanwhile."""
+        attachment, before = self._attachment, self._cause
+        if before == STOPPED:
+            return STOPPED
+        if attachment is None:
+            return self._attempt(self._attach) or before
+        cause = self._attempt(lambda: act(attachment))
+        if cause:
+            self._attempt(self._attach)
+        return cause
+
+    def _attempt(self, act: Callable[[], None]) -> str:
+        try:
+            act()
+        except DetachedError as error:
+            cause, reason = error.cause, error.__cause__
+            if cause != self._cause:
+                log.warning("lost sight of %r: %s (%s)", self._root, cause, reason or "reported by the kernel")
+        except Exception:  # the reader's own edge: without it the daemon would be blind and not know it
+            cause = READER_ERROR
+            self._changes.errors += 1
+            if cause != self._cause:  # else it is the same fault, met again once a second
+                log.exception("reading the changes of %r failed", self._root)
+        else:
+            return ""
+        self._detach(cause)
+        return cause
+
+    def _detach(self, cause: str) -> None:
+        if self._attachment is not None:
+            self._attachment.close()
+            self._attachment = None
+        if cause == self._cause:
+            return
+        self._losses += 1
+        self._cause = self._last_loss = cause
+        if cause != STOPPED:
+            self._changes.gap(cause)
+
+    def _attach(self) -> None:
+        self._attachment = Attachment(self._root, self._prune, self._changes)
+        if self._cause:  # not the first: what happened in between is unknown
+            self._changes.mark(b"", recursive=True)
+            if self._cause == ROOT_LOST:
+                self._changes.gap(ROOT_RETURNED)
+        self._cause = ""
+
+    def _wake(self) -> None:
+        if self._cause != STOPPED:
+            os.eventfd_write(self._wake_fd, 1)
+
+
+if sys.platform == "darwin":
+
+    class _FSEventsReader(FSEventsEmitter):
+        """Watchdog's stream, which follows the root by its path and watches all of it at once.
+
+        A barrier cannot be proven: watchdog has no way to flush a stream, and a marker file would have to lie in the
+        user's tree. So each barrier answers ``no_barrier``, and a scan follows.
+        """
+
+        def __init__(self, root: bytes, prune: Prune, changes: _Changes) -> None:
+            super().__init__(EventQueue(), ObservedWatch(os.fsdecode(root), recursive=True))
+            self._changes = changes
+            self._notes = StreamNotes(root, prune, changes)
+            self._root = root
+
+        def start(self) -> None:
+            if not self._notes.root_present:
+                raise _vanished(self._root)
+            super().start()
+
+        def events_callback(self, paths: list[bytes], inodes: list[int], flags: list[int], ids: list[int]) -> None:
+            """Called by the stream, in the emitter's thread."""
+            with self._changes.lock:
+                try:
+                    for path, flag in zip(paths, flags, strict=True):
+                        self._notes.note(os.fsencode(path), flag)
+                except Exception:  # the reader's own edge: without it the stream would end
+                    self._changes.errors += 1
+                    log.exception("reading the changes of %r failed", self._root)
+                    self._changes.gap(READER_ERROR)
+                    self._changes.mark(b"", recursive=True)
+            self._changes.tell()
+
+        def close(self) -> None:
+            self.stop()
+            if self.is_alive():
+                self.join()
+
+        def drain(self) -> Drained:
+            with self._changes.lock:
+                return Drained(complete=False, cause=NO_BARRIER if self._notes.check_root() else ROOT_LOST)
+
+        def refresh(self, directory: bytes) -> None:
+            with self._changes.lock:
+                self._changes.mark(directory, recursive=True)
+
+        @property
+        def watches(self) -> int:
+            return 1
+
+        @property
+        def degraded(self) -> str:
+            return ""
+
+        @property
+        def root_present(self) -> bool:
+            return self._notes.root_present
+
+    _SystemReader = _FSEventsReader
+else:
+    _SystemReader = _InotifyEmitter
+
+
+class Watch:
+    """One watched root. Paths are bytes relative to it, ``b""`` is the root itself. Any thread may call.
+
+    ``prune(parent, name)`` says that a directory is never entered nor reported; it is called with the watch's lock
+    held and must not call the watch. ``on_change()`` follows, in the reader's thread and without a lock, whatever came
+    into the dirty set or opened a gap; it must be cheap.
+    """
+
+    def __init__(self, root: bytes, *, prune: Prune, on_change: Callable[[], None]) -> None:
+        self._changes = _Changes(on_change)
+        self._reader: _Reader = _SystemReader(root, prune, self._changes)
+
+    def start(self) -> None:
+        """Watch every directory, then return; raises RootVanishedError. A limit makes a gap and ``degraded``."""
+        self._reader.start()
+
+    def stop(self) -> None:
+        self._reader.close()
+
+    def barrier(self) -> Drained:
+        """Read what the kernel has queued, in the caller's thread: nothing waits for the reader to wake up."""
+        return self._reader.drain()
+
+    def take(self) -> tuple[dict[bytes, bool], tuple[Gap, ...]]:
+        """The dirty paths, each with whether all below it is meant too, and the gaps; both start anew."""
+        return self._changes.take()
+
+    def give_back(self, dirty: Mapping[bytes, bool], gaps: Iterable[Gap] = ()) -> None:
+        """What was taken could not be worked on: it is dirty again."""
+        self._changes.give_back(dirty, gaps)
+
+    def refresh(self, directory: bytes) -> None:
+        """What is pruned below ``directory`` changed. For the root this also tries again what a limit refused."""
+        self._reader.refresh(directory)
+
+    @property
+    def watches(self) -> int:
+        return self._reader.watches
+
+    @property
+    def pending(self) -> int:
+        return len(self._changes.dirty)
+
+    @property
+    def degraded(self) -> str:
+        """Why part of the tree is not watched; empty if all is."""
+        return self._reader.degraded
+
+    @property
+    def root_present(self) -> bool:
+        return self._reader.root_present
+
+    @property
+    def errors(self) -> int:
+        """How many faults the reader has survived."""
+        return self._changes.errors
+
+
+def _vanished(root: bytes) -> RootVanishedError:
+    return RootVanishedError(f"{os.fsdecode(root)} cannot be opened as a directory", hint="check that it is mounted")
