@@ -76,7 +76,8 @@ class Applier:
             finally:
                 os.close(staging)
             try:
-                stager = Stager(self._tree, folder, self._timeline.blobs.open)
+                names = {s.new.blob for s in steps if s.action is Action.PLACE and s.new.blob is not None}
+                stager = Stager(self._tree, folder, self._timeline.blobs.opener(names))
                 return stager.stage(steps), tuple(stager.notes)
             finally:
                 os.close(folder)
@@ -112,6 +113,7 @@ class Applier:
     def give_up(self, operation: Operation) -> None:
         """Undo an operation whose exchange has not begun; no live path was touched."""
         self._delete_folder(operation)
+        self.tidy()
         with self._timeline.database.writing() as db:
             journal.finish(db, operation.id, Phase.UNDONE, None, "given up before anything changed", ())
             journal.drop_steps(db, operation.id)
@@ -149,7 +151,9 @@ class Applier:
         return found
 
     def sweep(self, operation: Operation) -> list[Outcome]:
-        """Store what is in the operation's staging folder and nowhere else, then delete the folder and the steps."""
+        """Store what is in the operation's staging folder and nowhere else, then delete that folder and the steps. The
+        one method that needs no lock: nobody else looks into the folder of an ended operation.
+        """
         steps = self._steps(operation)
         outcomes = self._store_strays(operation, steps)
         self._delete_folder(operation)
@@ -186,6 +190,9 @@ class Applier:
             delete_operation_folder(staging, operation.staging_name)
         finally:
             os.close(staging)
+
+    def tidy(self) -> None:
+        """Remove the staging folder if it is empty."""
         remove_staging(self._tree)
 
 

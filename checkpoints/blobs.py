@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import BinaryIO
 
 from openoxide.checkpoints import rows
@@ -94,27 +94,30 @@ class Blobs:
 
     def read(self, name: BlobHash) -> bytes:
         """All bytes of a blob, checked against its name. Raises StoreDamagedError."""
-        place, inner, size = self._find(name)
-        if place.pack is None:
-            with self._packs.open_big(name) as source:
-                data = source.read()
-        else:
-            data = self._frame(place)[inner : inner + size]
+        with self.open(name) as source:
+            data = source.read()
         if blob_hash(data) != name:
             raise StoreDamagedError(f"blob {name.hex()[:12]} does not hold the bytes it is named after")
         return data
 
     def open(self, name: BlobHash) -> BinaryIO:
-        """A stream over a blob; a big one is checked by the caller, who hashes what it copies."""
-        place, _, _ = self._find(name)
-        return self._packs.open_big(name) if place.pack is None else io.BytesIO(self.read(name))
+        """A stream over a blob, for a caller that checks what it copies (:func:`copy_blob`)."""
+        return self.opener([name])(name)
 
-    def _find(self, name: BlobHash) -> tuple[Place, int, int]:
+    def opener(self, names: Iterable[BlobHash]) -> Callable[[BlobHash], BinaryIO]:
+        """As :meth:`open`, for many: their places are looked up at once."""
         with self._database.looking() as db:
-            found = rows.blob_place(db, name)
-        if found is None:
-            raise StoreDamagedError(f"blob {name.hex()[:12]} is missing from the store")
-        return found
+            places = rows.blob_places(db, set(names))
+
+        def open_one(name: BlobHash) -> BinaryIO:
+            if name not in places:
+                raise StoreDamagedError(f"blob {name.hex()[:12]} is missing from the store")
+            place, inner, size = places[name]
+            if place.pack is None:
+                return self._packs.open_big(name)
+            return io.BytesIO(self._frame(place)[inner : inner + size])
+
+        return open_one
 
     def _frame(self, place: Place) -> bytes:
         with self._lock:

@@ -93,9 +93,10 @@ class Exchange:
     def _remove(self, path: bytes, aside: str, expected: FileState) -> None:
         """Move ``path`` aside and look at it there."""
         if not self._is_staged(aside):
-            if self._tree.lstat(path) is None:
+            live = self._tree.lstat(path)
+            if live is None:
                 return
-            self._expect(path, expected)
+            self._expect(live, expected)
             self._aside(path, aside)
         reason = self._mismatch(aside, expected)
         if reason is None:
@@ -126,7 +127,7 @@ class Exchange:
                 self._into(step.path, step.staged_name)
             return
         if not done:
-            self._expect(step.path, step.old)
+            self._expect(live, step.old)
             self._exchange(step)
         reason = self._mismatch(step.staged_name, step.old)
         if reason is not None:
@@ -250,9 +251,9 @@ class Exchange:
 
     # looking
 
-    def _expect(self, path: bytes, expected: FileState) -> None:
+    @staticmethod
+    def _expect(live: os.stat_result | None, expected: FileState) -> None:
         """A cheap look before the exchange; the look that counts comes after it."""
-        live = self._tree.lstat(path)
         if live is None or not _looks_like(live, expected):
             raise PathConflictError("changing")
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from openoxide.checkpoints.blobs import Blobs, copy_blob
-from openoxide.checkpoints.model import FileState, Kind, split
+from openoxide.checkpoints.model import BlobHash, FileState, Kind, split
 from openoxide.checkpoints.plan import Left
 from openoxide.checkpoints.tree import Tree
 from openoxide.errors import ConflictError, UsageError
 from openoxide.fileio import store_errors
+
+OpenBlob = Callable[[BlobHash], BinaryIO]
 
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 
@@ -44,6 +47,7 @@ def materialise(blobs: Blobs, target: bytes, states: Mapping[bytes, FileState]) 
     """
     written: list[bytes] = []
     skipped: list[Left] = []
+    open_blob = blobs.opener(state.blob for state in states.values() if state.blob is not None)
     with store_errors(os.fsdecode(target)), Tree(target) as tree:
         for path, state in _with_parents(states):
             reason = _not_copied(state)
@@ -51,7 +55,7 @@ def materialise(blobs: Blobs, target: bytes, states: Mapping[bytes, FileState]) 
                 skipped.append(Left(path=path, reason=reason))
                 continue
             try:
-                _write(blobs, tree, path, state)
+                _write(open_blob, tree, path, state)
                 written.append(path)
             except (IsADirectoryError, NotADirectoryError, FileExistsError):
                 skipped.append(Left(path=path, reason="in_the_way"))
@@ -80,7 +84,7 @@ def _not_copied(state: FileState) -> str | None:
     return "special" if state.kind is Kind.SPECIAL and state.target != b"fifo" else None
 
 
-def _write(blobs: Blobs, tree: Tree, path: bytes, state: FileState) -> None:
+def _write(open_blob: OpenBlob, tree: Tree, path: bytes, state: FileState) -> None:
     directory, name = split(path)
     folder = tree.folder(directory)
     if state.kind is Kind.DIRECTORY:
@@ -93,14 +97,14 @@ def _write(blobs: Blobs, tree: Tree, path: bytes, state: FileState) -> None:
         return
     temporary = b".openoxide-" + os.urandom(6).hex().encode()
     try:
-        _create(blobs, folder, temporary, state)
+        _create(open_blob, folder, temporary, state)
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         _unlink_quietly(folder, temporary)
         raise
 
 
-def _create(blobs: Blobs, folder: int, name: bytes, state: FileState) -> None:
+def _create(open_blob: OpenBlob, folder: int, name: bytes, state: FileState) -> None:
     if state.kind is Kind.SYMLINK:
         os.symlink(state.target or b"", name, dir_fd=folder)
     elif state.kind is Kind.SPECIAL:
@@ -110,7 +114,7 @@ def _create(blobs: Blobs, folder: int, name: bytes, state: FileState) -> None:
         fd = os.open(name, flags, 0o600, dir_fd=folder)
         try:
             assert state.blob is not None
-            with blobs.open(state.blob) as source:
+            with open_blob(state.blob) as source:
                 copy_blob(source, fd, state.blob)
             os.fchmod(fd, state.mode & ~_SPECIAL_BITS)
             os.utime(fd, ns=(state.mtime_ns, state.mtime_ns))

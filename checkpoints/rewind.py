@@ -78,13 +78,12 @@ def _windows(db: Transaction, worktree: int, request: Request) -> frozenset[int]
 def _histories(db: Transaction, worktree: int, paths: list[bytes], request: Request) -> list[PathHistory]:
     then = rows.states_at(db, worktree, request.target_seq, paths)
     now = rows.states_at(db, worktree, request.now_seq, paths)
-    found = []
-    for path in paths:
-        # scope all asks for writers of newer files only: the rows between are not needed for the others
-        asks = request.scope is not Scope.ALL or (not request.exact and not then[path].exists and now[path].exists)
-        versions = rows.versions_of(db, worktree, path, request.target_seq, request.now_seq) if asks else []
-        found.append(PathHistory(path=path, then=then[path], now=now[path], versions=tuple(versions)))
-    return found
+    # scope all asks for writers of newer files only: the rows between are not needed for the others
+    asked = paths if request.scope is not Scope.ALL else [p for p in paths if now[p].exists and not then[p].exists]
+    versions = rows.versions_between(db, worktree, asked, request.target_seq, request.now_seq)
+    return [
+        PathHistory(path=path, then=then[path], now=now[path], versions=tuple(versions.get(path, ()))) for path in paths
+    ]
 
 
 def _completed(db: Transaction, tree: Tree, worktree: int, decisions: Decisions, request: Request) -> RewindPlan:

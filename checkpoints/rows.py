@@ -12,6 +12,7 @@ from typing import Any
 
 from openoxide.checkpoints.model import (
     ABSENT,
+    UNKNOWN_WRITER,
     BlobHash,
     Certainty,
     FileState,
@@ -261,16 +262,17 @@ def insert_frame(db: Transaction, place: Place, names: Sequence[tuple[BlobHash, 
     connection.executemany("insert or ignore into blob(hash, frame, inner, size) values(?,?,?,?)", rows)
 
 
-def blob_place(db: Transaction, name: BlobHash) -> tuple[Place, int, int] | None:
-    """``(frame's place, offset in it, size)`` of a blob."""
-    row = raw(db).execute(
-        "select f.pack, f.offset, f.stored, f.raw, f.codec, b.inner, b.size from blob b join frame f on f.id = b.frame"
-        " where b.hash = ?",
-        (name,),
-    ).fetchone()  # fmt: skip
-    if row is None:
-        return None
-    return Place(pack=row[0], offset=row[1], stored=row[2], raw=row[3], codec=row[4]), row[5], row[6]
+def blob_places(db: Transaction, names: Iterable[BlobHash]) -> dict[BlobHash, tuple[Place, int, int]]:
+    """``(frame's place, offset in it, size)`` of those blobs that have a row."""
+    query = """
+      select b.hash, f.pack, f.offset, f.stored, f.raw, f.codec, b.inner, b.size
+      from blob b join frame f on f.id = b.frame where b.hash in ({})
+    """
+    found = {}
+    for name, pack, offset, stored, size_raw, codec, inner, size in _batched(db, query, (), [*names]):
+        place = Place(pack=pack, offset=offset, stored=stored, raw=size_raw, codec=codec)
+        found[BlobHash(name)] = (place, inner, size)
+    return found
 
 
 def used_packs(db: Transaction) -> set[int]:
@@ -320,19 +322,22 @@ def states_below(db: Transaction, worktree: int, seq: int, directory: bytes) -> 
     return {row[0]: _state(*row[2:]) for row in rows if row[2] != Kind.ABSENT}
 
 
-def versions_of(db: Transaction, worktree: int, path: bytes, after: int, upto: int) -> list[Version]:
-    """The rows of ``path`` in ``(after, upto]``, oldest first."""
-    rows = raw(db).execute(
-        "select v.seq, v.kind, v.mode, v.size, v.mtime_ns, b.hash, v.target, v.flags, v.writer from version v"
-        " join path p on p.id = v.path left join blob b on b.id = v.blob"
-        " where p.worktree = ? and p.path = ? and v.seq > ? and v.seq <= ? order by v.seq",
-        (worktree, path, after, upto),
-    ).fetchall()  # fmt: skip
-    writers = read_writers(db, {row[8] for row in rows if row[8] is not None})
-    unknown = Writer(certainty=Certainty.UNKNOWN)
-    return [
-        Version(path=path, seq=row[0], state=_state(*row[1:8]), writer=writers.get(row[8], unknown)) for row in rows
-    ]
+def versions_between(
+    db: Transaction, worktree: int, paths: Iterable[bytes], after: int, upto: int
+) -> dict[bytes, list[Version]]:
+    """The rows of each of ``paths`` in ``(after, upto]``, oldest first."""
+    query = """
+      select p.path, v.seq, v.kind, v.mode, v.size, v.mtime_ns, b.hash, v.target, v.flags, v.writer
+      from path p join version v on v.path = p.id left join blob b on b.id = v.blob
+      where p.worktree = ? and v.seq > ? and v.seq <= ? and p.path in ({}) order by p.path, v.seq
+    """
+    found = list(_batched(db, query, (worktree, after, upto), [*paths]))
+    writers = read_writers(db, {row[9] for row in found if row[9] is not None})
+    versions: dict[bytes, list[Version]] = {}
+    for row in found:
+        version = Version(path=row[0], seq=row[1], state=_state(*row[2:9]), writer=writers.get(row[9], UNKNOWN_WRITER))
+        versions.setdefault(row[0], []).append(version)
+    return versions
 
 
 def insert_writer(db: Transaction, writer: Writer) -> int | None:
@@ -371,7 +376,7 @@ def writer_counts(db: Transaction, worktree: int, after: int, upto: int) -> list
         (worktree, after, upto),
     ).fetchall()  # fmt: skip
     writers = read_writers(db, {row[0] for row in rows if row[0] is not None})
-    return [(writers.get(row[0], Writer(certainty=Certainty.UNKNOWN)), row[1]) for row in rows]
+    return [(writers.get(row[0], UNKNOWN_WRITER), row[1]) for row in rows]
 
 
 def last_writers(db: Transaction, worktree: int, paths: Iterable[bytes], upto: int) -> dict[bytes, Writer]:
@@ -385,7 +390,7 @@ def last_writers(db: Transaction, worktree: int, paths: Iterable[bytes], upto: i
         ).fetchone()
         found[path] = row[0]
     writers = read_writers(db, {number for number in found.values() if number is not None})
-    return {path: writers.get(n, Writer(certainty=Certainty.UNKNOWN)) for path, n in found.items()}
+    return {path: writers.get(n, UNKNOWN_WRITER) for path, n in found.items()}
 
 
 def skipped_at(db: Transaction, worktree: int, seq: int) -> dict[bytes, FileState]:

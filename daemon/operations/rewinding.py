@@ -21,7 +21,7 @@ from openoxide.checkpoints.rewind import plan_reverse, plan_rewind
 from openoxide.checkpoints.timeline import Attribute
 from openoxide.daemon.answers import checkpoint_object, outcome_entries, planned_outcomes, time_or_none
 from openoxide.daemon.operations.looking import named_checkpoint
-from openoxide.daemon.operations.sweeping import sweep
+from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.protocol import RewindAnswer
 from openoxide.daemon.requests import Request, flag, number, optional_text, path, paths, text
 from openoxide.daemon.watched import Label, Watched, writer_between_windows
@@ -220,7 +220,7 @@ def _carry_out(
     outcomes = planned_outcomes(plan, applied.left, since)
     by = attribution(operation, applied.steps, writer_between_windows(watched.windows))
     conclude(service, watched, operation, Phase.DONE, applied, outcomes, by)
-    service.background.submit(f"sweep {operation.id}", lambda: sweep(service, watched))
+    service.background.submit(f"sweep {operation.id}", lambda: sweep_ended(service, watched))
     return _answer(watched, intent, plan, outcomes, before, operation, applied.notes)
 
 

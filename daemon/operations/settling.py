@@ -13,7 +13,7 @@ from openoxide.checkpoints.model import Kind, Trigger
 from openoxide.checkpoints.steps import Step
 from openoxide.checkpoints.timeline import Attribute, by_nobody
 from openoxide.daemon.operations import rewinding
-from openoxide.daemon.operations.sweeping import sweep, sweep_ended
+from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.protocol import RewindAnswer
 from openoxide.daemon.requests import Request, path, text
 from openoxide.daemon.watched import Label, Watched
@@ -126,5 +126,5 @@ def settle(service: Service, request: Request, _report: Reporter) -> RewindAnswe
             outcomes = finish_forward(service, watched, operation)
         else:
             outcomes = finish_backward(service, watched, operation)
-        service.background.submit(f"sweep {operation.id}", lambda: sweep(service, watched))
+        service.background.submit(f"sweep {operation.id}", lambda: sweep_ended(service, watched))
         return rewinding.answer_of(service, watched, operation, outcomes)

@@ -12,19 +12,15 @@ if TYPE_CHECKING:
     from openoxide.daemon.service import Service
 
 
-def sweep(service: Service, watched: Watched) -> None:
-    """As :func:`sweep_ended`, some time after the operation."""
-    with watched.lock:
-        if watched.attached:
-            sweep_ended(service, watched)
-
-
 def sweep_ended(service: Service, watched: Watched) -> None:
-    """Empty the staging folders of operations that ended. The caller holds the lock."""
+    """Sweep every ended operation of a worktree. Deleting takes its time, so the worktree is not locked meanwhile."""
     with service.timeline.database.reading() as db:
         ended = journal.unswept(db, watched.worktree.id)
     if not ended:
         return
     with watched.open_tree() as tree:
+        applier = Applier(service.timeline, tree)
         for operation in ended:
-            Applier(service.timeline, tree).sweep(operation)
+            applier.sweep(operation)
+        with watched.lock:
+            applier.tidy()
