@@ -155,8 +155,9 @@ class Applier:
         one method that needs no lock: nobody else looks into the folder of an ended operation.
         """
         steps = self._steps(operation)
-        outcomes = self._store_strays(operation, steps)
-        self._delete_folder(operation)
+        with store_errors(f"the staging folder in {os.fsdecode(self._tree.root)}"):
+            outcomes = self._store_strays(operation, steps)
+            self._delete_folder(operation)
         with self._timeline.database.writing() as db:
             journal.add_outcomes(db, operation.id, outcomes)
             journal.drop_steps(db, operation.id)

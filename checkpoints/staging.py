@@ -184,24 +184,13 @@ def delete_operation_folder(staging: int, name: str) -> None:
     except FileNotFoundError:
         return
     try:
-        _empty(folder)
+        for entry in os.listdir(folder):
+            found = os.stat(entry, dir_fd=folder, follow_symlinks=False)
+            # a directory in here is one of ours that was not placed, and empty; rmdir refuses any other
+            (os.rmdir if stat.S_ISDIR(found.st_mode) else os.unlink)(entry, dir_fd=folder)
     finally:
         os.close(folder)
     os.rmdir(name, dir_fd=staging)
-
-
-def _empty(folder: int) -> None:
-    for name in os.listdir(folder):
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        if not stat.S_ISDIR(found.st_mode):
-            os.unlink(name, dir_fd=folder)
-            continue
-        inner = os.open(name, _FOLDER, dir_fd=folder)
-        try:
-            _empty(inner)
-        finally:
-            os.close(inner)
-        os.rmdir(name, dir_fd=folder)
 
 
 def remove_staging(tree: Tree) -> None:

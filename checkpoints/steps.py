@@ -44,10 +44,9 @@ def steps_of(plan: RewindPlan) -> tuple[Step, ...]:
     changes = sorted(plan.changes, key=lambda change: (_depth(change), change.path))
     found: list[tuple[Action, bytes, FileState, FileState]] = []
     for change in reversed(changes):
-        if change.now.kind is Kind.DIRECTORY and change.wanted.kind is not Kind.DIRECTORY:
-            found.append((Action.RMDIR, change.path, change.now, ABSENT))
-        elif change.now.exists and not _exchangeable(change):
-            found.append((Action.REMOVE, change.path, change.now, ABSENT))
+        if change.now.exists and not _exchangeable(change) and not _only_mode(change):
+            action = Action.RMDIR if change.now.kind is Kind.DIRECTORY else Action.REMOVE
+            found.append((action, change.path, change.now, ABSENT))
     for change in changes:
         if change.wanted.exists and not _only_mode(change):
             old = change.now if _exchangeable(change) else ABSENT

@@ -76,8 +76,16 @@ class Database:
         """The writer, inside one IMMEDIATE transaction that is durable when the block ends."""
         if self._writer is None:
             raise StoreReadOnlyError(f"{self.path} is open for reading only", hint="make the home writable")
-        with self._lock, _translated(self.path), self._writer.atomic():
-            yield self._writer
+        with self._lock, _translated(self.path):
+            self._writer.execute_sql("begin immediate")
+            try:
+                yield self._writer
+                self._writer.execute_sql("commit")
+            except BaseException:
+                # SQLite rolls back by itself when the disk is full; a second rollback would hide why
+                if self._writer.connection().in_transaction:
+                    self._writer.execute_sql("rollback")
+                raise
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:

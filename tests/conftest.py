@@ -1,0 +1,53 @@
+"""No test sees the user's home, time zone, git identity or a running daemon of theirs.
+
+Each test gets a HOME and an OPENOXIDE_HOME of its own, outside its ``tmp_path`` so that a test may watch that folder.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# No deadline: the machine's load is no property of the code.
+settings.register_profile("ci", derandomize=True, deadline=None, database=None)
+settings.load_profile("ci")
+
+INHERITED = ("OPENOXIDE_", "XDG_", "GIT_", "NO_COLOR", "FORCE_COLOR")
+SEALED = {
+    "TZ": "UTC",
+    "LC_ALL": "C.UTF-8",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "Author",
+    "GIT_AUTHOR_EMAIL": "author@example.org",
+    "GIT_COMMITTER_NAME": "Author",
+    "GIT_COMMITTER_EMAIL": "author@example.org",
+}
+
+
+def pytest_configure() -> None:
+    for name in [name for name in os.environ if name.startswith(INHERITED)]:
+        del os.environ[name]
+    os.environ.update(SEALED)
+    time.tzset()
+
+
+@pytest.fixture(autouse=True)
+def openoxide_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The test's own OPENOXIDE_HOME, not made yet; HOME is the folder around it."""
+    user = tmp_path_factory.mktemp("user")
+    monkeypatch.setenv("HOME", str(user))
+    monkeypatch.setenv("OPENOXIDE_HOME", str(user / ".openoxide"))
+    return user / ".openoxide"
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The folder beside the checkout that holds the real agents and sample files; without it the test is skipped."""
+    folder = Path(os.environ.get("OXIDE_SHARED", ""))
+    if not os.environ.get("OXIDE_SHARED") or not folder.is_dir():
+        pytest.skip("OXIDE_SHARED names no folder with the agents' clients")
+    return folder.resolve()

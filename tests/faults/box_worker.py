@@ -1,0 +1,107 @@
+"""The product doing one thing to a small project, for the fault lab. What a run promises it acknowledges.
+
+``python -m tests.faults.box_worker FOLDER SCENARIO [late]``; FOLDER holds ``project`` and ``home``. Everything before
+``arm()`` is set-up. With ``late`` the machine has been up for an hour longer than when the operation was interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from openoxide.errors import OpenOxideError
+from tests.faults.crashkit import ack, arm
+from tests.kit import FakeClock
+from tests.kit.box import Box
+
+HOUR_MS = 3_600_000
+OLD_NS = 1_600_000_000_000_000_000
+
+
+def write(path: Path, content: bytes, mode: int = 0o644) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    path.chmod(mode)
+    os.utime(path, ns=(OLD_NS, OLD_NS))
+
+
+def make_first(root: Path) -> None:
+    """The tree of checkpoint 1."""
+    write(root / "kept.txt", b"never touched\n")
+    write(root / "edited.txt", b"first\n" * 50)
+    write(root / "secret.env", b"KEY=1\n", 0o600)
+    write(root / "gone/deep/file.bin", bytes(range(256)) * 40)
+    write(root / "becomes_file/inner.txt", b"inner\n")
+    write(root / "becomes_folder", b"a file\n")
+    write(root / "moved.txt", b"moved\n")
+    (root / "empty").mkdir()
+    (root / "link").symlink_to("edited.txt")
+
+
+def make_second(root: Path) -> None:
+    """What the agent makes of it."""
+    write(root / "edited.txt", b"second\n" * 60)
+    write(root / "secret.env", b"KEY=2\n", 0o644)
+    shutil.rmtree(root / "gone")
+    shutil.rmtree(root / "becomes_file")
+    write(root / "becomes_file", b"now a file\n")
+    (root / "becomes_folder").unlink()
+    write(root / "becomes_folder/inside.txt", b"now a folder\n")
+    (root / "moved.txt").rename(root / "moved-away.txt")
+    (root / "empty").chmod(0o700)
+    (root / "link").unlink()
+    (root / "link").symlink_to("kept.txt")
+    write(root / "new/file.txt", b"new\n")
+
+
+def main(folder: Path, scenario: str, *, late: bool) -> None:
+    clock = FakeClock(boot_ms=1_000_000 + HOUR_MS * late)
+    if scenario in ("continue", "abort", "recover"):
+        settle(folder, scenario, clock)
+        return
+    box = Box(folder, clock=clock)
+    make_first(box.root)
+    if scenario == "first":
+        arm()
+    box.watch()
+    ack("1")
+    if scenario == "first":
+        box.stop()
+        return
+    make_second(box.root)
+    if scenario == "seal":
+        arm()
+    box.checkpoint()
+    ack("2")
+    if scenario == "rewind":
+        arm()
+        box.rewind("1", exact=True)
+        ack("rewound")
+    if scenario == "undo":
+        box.rewind("1", exact=True)
+        arm()
+        box.call("undo")
+        ack("undone")
+    box.stop()
+
+
+def settle(folder: Path, scenario: str, clock: FakeClock) -> None:
+    """Start on what another run left; ``recover`` is the start alone."""
+    arm()
+    box = Box(folder, clock=clock)
+    box.checkpoint()  # the worktree is attached, and settled as far as the start does that
+    ack("started")
+    if scenario != "recover":
+        box.call("settle", action=scenario)
+        ack("settled")
+    box.stop()
+
+
+if __name__ == "__main__":
+    try:
+        main(Path(sys.argv[1]), sys.argv[2], late="late" in sys.argv[3:])
+    except OpenOxideError as error:
+        sys.stderr.write(f"{error.kind}: {error.message}\n")
+        sys.exit(9)

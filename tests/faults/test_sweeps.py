@@ -1,0 +1,156 @@
+"""A fault at every mutating call of capture, seal, rewind, undo, recovery and settling.
+
+Judged from outside: every acknowledged checkpoint gives back its bytes, the tree is old or new or an interrupted
+operation that can be settled either way, and the store works on afterwards.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from openoxide.checkpoints.hashing import manifest_sum, sum_to_bytes
+from openoxide.checkpoints.model import ABSENT
+from openoxide.errors import NotFoundError
+from tests.faults import box_worker
+from tests.faults.lab import Lab, Outcome, points, sample_size, shim
+from tests.kit import FakeClock, diff_trees, tree_of
+from tests.kit.box import Box
+
+pytestmark = pytest.mark.faults
+
+MODES = ("kill", "torn", "enospc", "eio", "sticky")
+SCENARIOS = ("first", "seal", "rewind", "undo")
+STAGING = b".openoxide-staging"
+SAMPLE = 6
+
+
+@dataclass(frozen=True)
+class Site:
+    """One run's folder."""
+
+    folder: Path
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "project"
+
+    def argv(self, scenario: str, *, late: bool = False) -> list[str]:
+        return [sys.executable, "-m", "tests.faults.box_worker", str(self.folder), scenario, *(["late"] if late else [])]
+
+    def tree(self) -> dict[bytes, tuple[object, ...]]:
+        return tree_of(self.root, skip={STAGING})
+
+
+def new_site(tmp_path: Path, name: object) -> Site:
+    site = Site(tmp_path / str(name))
+    site.root.mkdir(parents=True)
+    (site.folder / "home").mkdir(mode=0o700)
+    return site
+
+
+@pytest.fixture(name="trees", scope="module")
+def _trees(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[bytes, tuple[object, ...]]]:
+    """The two trees as they must be, made without the product."""
+    root = tmp_path_factory.mktemp("trees")
+    box_worker.make_first(root)
+    old = tree_of(root)
+    box_worker.make_second(root)
+    return {"old": old, "new": tree_of(root)}
+
+
+@pytest.fixture(name="so", scope="module")
+def _so(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shim(tmp_path_factory.getbasetemp())
+
+
+def lab_for(so: Path, site: Site) -> Lab:
+    return Lab(so, [site.root, site.folder / "home"], site.folder, armed=False)
+
+
+def same(tree: dict[bytes, tuple[object, ...]], wanted: dict[bytes, tuple[object, ...]]) -> bool:
+    return not diff_trees(tree, wanted)
+
+
+def judge(site: Site, trees: dict[str, dict[bytes, tuple[object, ...]]], acked: list[str], choice: str) -> str:
+    """What state the run left; AssertionError if it lost anything."""
+    box = Box(site.folder, clock=FakeClock(boot_ms=9_000_000))
+    try:
+        before = site.tree()
+        box.watch()
+        interrupted = [w for w in box.call("status")["worktrees"] if w["interrupted"]]
+        if interrupted:
+            box.call("settle", action=choice)
+        else:
+            with pytest.raises(NotFoundError):
+                box.call("settle", action=choice)
+        now = site.tree()
+        if choice == "abort" or not interrupted:
+            assert before == now or interrupted
+        which = [name for name, wanted in trees.items() if same(now, wanted)]
+        assert which, (diff_trees(now, trees["new"]), diff_trees(now, trees["old"]))
+        for number, name in (("1", "old"), ("2", "new")):
+            if number in acked:
+                given = site.folder / f"given-{number}"
+                box.call("restore", checkpoint=number, to=str(given), paths=[])
+                assert not diff_trees(tree_of(given), trees[name])
+        works_on(box, site)
+        return which[0]
+    finally:
+        box.stop()
+
+
+def works_on(box: Box, site: Site) -> None:
+    """The store takes another change and gives it back, and its sums agree with its rows."""
+    before = site.tree()
+    taken = box.checkpoint()
+    (site.root / "later.txt").write_bytes(b"later")
+    box.checkpoint()
+    box.rewind(taken["number"], exact=True)
+    assert not diff_trees(site.tree(), before)
+    newest = box.call("log", limit=1)["items"][0]
+    states = box.service.timeline.states(1, newest["seq"])
+    total = manifest_sum(0, [(path, ABSENT, state) for path, state in states.items()])
+    assert newest["manifest_hash"] == sum_to_bytes(total).hex()
+
+
+def answered(outcome: Outcome) -> None:
+    """A run ends well, by the fault's signal, or with one of our errors: never with a traceback."""
+    assert outcome.status in (0, 9, -9), outcome.stderr.decode()
+    assert b"Traceback" not in outcome.stderr or outcome.status == 0, outcome.stderr.decode()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_no_fault_loses_an_acknowledged_checkpoint_or_a_byte(scenario, mode, tmp_path, trees, so):
+    counting = new_site(tmp_path, "count")
+    total = lab_for(so, counting).count(counting.argv(scenario), mode=mode).calls
+    assert total > 5
+    for at in points(total, sample=sample_size(SAMPLE), seed=1):
+        site = new_site(tmp_path, at)
+        outcome = lab_for(so, site).run(site.argv(scenario), mode=mode, at=at)
+        answered(outcome)
+        acked = outcome.acknowledged
+        state = judge(site, trees, acked, "continue" if at % 2 else "abort")
+        if scenario == "first" or "rewound" in acked:
+            assert state == "old"
+        if scenario == "seal" or "undone" in acked:
+            assert state == "new"
+
+
+@pytest.mark.parametrize("scenario", ["recover", "continue", "abort"])
+@pytest.mark.parametrize("mode", ["kill", "enospc", "eio"])
+def test_a_fault_while_settling_can_be_settled_again(scenario, mode, tmp_path, trees, so):
+    late = scenario != "recover"
+    counting = new_site(tmp_path, "rewind")
+    total = lab_for(so, counting).count(counting.argv("rewind"), mode="kill").calls
+    for killed_at in points(total, sample=sample_size(3), seed=2)[1:]:
+        for again in points(40, sample=sample_size(3), seed=killed_at):
+            site = new_site(tmp_path, f"{killed_at}-{again}")
+            first = lab_for(so, site).run(site.argv("rewind"), mode="kill", at=killed_at)
+            second = lab_for(so, site).run(site.argv(scenario, late=late), mode=mode, at=again)
+            answered(second)
+            judge(site, trees, first.acknowledged, "continue" if again % 2 else "abort")
