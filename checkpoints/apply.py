@@ -21,6 +21,7 @@ from openoxide.checkpoints.plan import Left, RewindPlan
 from openoxide.checkpoints.staging import (
     Stager,
     delete_operation_folder,
+    find_staging,
     make_operation_folder,
     open_operation_folder,
     open_staging,
@@ -31,7 +32,7 @@ from openoxide.checkpoints.steps import Action, Step, steps_of
 from openoxide.checkpoints.timeline import Attribute, Timeline
 from openoxide.checkpoints.tree import Tree
 from openoxide.errors import InterruptedOperationError
-from openoxide.fileio import store_errors
+from openoxide.fileio import write_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ class Applier:
         return self._swap(operation, staged, notes)
 
     def _stage(self, operation: Operation, steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[str, ...]]:
-        with store_errors(f"the staging folder in {os.fsdecode(self._tree.root)}"):
+        with write_errors(f"the staging folder in {os.fsdecode(self._tree.root)}"):
             staging = open_staging(self._tree)
             try:
                 folder = make_operation_folder(staging, operation.staging_name)
@@ -155,7 +156,7 @@ class Applier:
         one method that needs no lock: nobody else looks into the folder of an ended operation.
         """
         steps = self._steps(operation)
-        with store_errors(f"the staging folder in {os.fsdecode(self._tree.root)}"):
+        with write_errors(f"the staging folder in {os.fsdecode(self._tree.root)}"):
             outcomes = self._store_strays(operation, steps)
             self._delete_folder(operation)
         with self._timeline.database.writing() as db:
@@ -164,7 +165,9 @@ class Applier:
         return outcomes
 
     def _store_strays(self, operation: Operation, steps: Sequence[Step]) -> list[Outcome]:
-        staging = open_staging(self._tree)
+        staging = find_staging(self._tree)
+        if staging is None:
+            return []
         try:
             folder = open_operation_folder(staging, operation.staging_name)
         except FileNotFoundError:
@@ -186,7 +189,9 @@ class Applier:
         return Outcome(kind=OutcomeKind.LATE, path=step.path, reason="written while it was displaced", blob=blob)
 
     def _delete_folder(self, operation: Operation) -> None:
-        staging = open_staging(self._tree)
+        staging = find_staging(self._tree)
+        if staging is None:
+            return
         try:
             delete_operation_folder(staging, operation.staging_name)
         finally:

@@ -17,8 +17,8 @@ from openoxide.checkpoints.hashing import Hasher, blob_hash
 from openoxide.checkpoints.model import BlobHash
 from openoxide.checkpoints.packs import FRAME_BYTES, Frame, Packs, Place, make_frame
 from openoxide.db import Database, Transaction
-from openoxide.errors import StoreDamagedError
-from openoxide.fileio import store_errors, write_all
+from openoxide.errors import StoreDamagedError, StoreReadOnlyError
+from openoxide.fileio import write_all, write_errors
 from openoxide.paths import Home
 
 _CACHED_FRAMES = 4
@@ -42,7 +42,7 @@ class Blobs:
             used = rows.used_packs(db)
         self._packs = Packs(home.blobs, max([*used, *_numbers(home)], default=0) + 1)
         if not read_only:
-            with store_errors("the content store"):
+            with write_errors("the content store", StoreReadOnlyError):
                 self._packs.prepare()
             for number in set(self._packs.numbers()) - used:
                 self._packs.remove(number)
@@ -60,13 +60,13 @@ class Blobs:
         if not payloads:
             return []
         frames = _frames(payloads)
-        with store_errors("the content store"):
+        with write_errors("the content store", StoreReadOnlyError):
             places = self._packs.append(frames)
         return [(place, frame.names) for place, frame in zip(places, frames, strict=True)]
 
     def write_big(self, source: BinaryIO) -> BlobHash:
         """Copy ``source`` into a file of its own, durable when this returns."""
-        with store_errors("the content store"):
+        with write_errors("the content store", StoreReadOnlyError):
             name, place = self._packs.add_big(source)
         with self._lock:
             self._big[name] = place

@@ -116,9 +116,13 @@ class Capture:
         for path, recursive in paths.items():
             if STAGING_NAME in path.split(b"/"):
                 continue
-            work[path] = work.get(path, False) or recursive
-            self._stats[path] = self._tree.lstat(path)
             directory, name = split(path)
+            try:
+                self._stats[path] = self._tree.lstat(path)
+            except PermissionError:  # a folder above was shut: what becomes of it decides about all below
+                work[directory] = True
+                continue
+            work[path] = work.get(path, False) or recursive
             if name in MARKER_NAMES or (
                 name in IGNORE_FILES and self._rules.load(directory, name, self._content(path))
             ):
@@ -182,6 +186,8 @@ class Capture:
                 continue
             self._load_rules(directory, {name for name, _ in entries})
             for name, found in entries:
+                if name == STAGING_NAME:
+                    continue
                 path = join(directory, name)
                 self.seen += 1
                 row = remaining.pop(path, None)
@@ -189,7 +195,9 @@ class Capture:
                     continue
                 if not stat.S_ISDIR(found.st_mode):
                     yield from self._entry(path, found, row)
-                elif (reason := self._rules.skip_directory(path, self._markers(path))) is not None:
+                    continue
+                self._done.add(path)
+                if (reason := self._rules.skip_directory(path, self._markers(path))) is not None:
                     yield from self._skip(path, reason, row)
                 else:
                     yield from self._plain(path, found, row)
@@ -209,8 +217,11 @@ class Capture:
             raise
 
     def _markers(self, path: bytes) -> set[bytes]:
-        """Which marker files lie in ``path``."""
-        return {name for name in MARKER_NAMES if self._tree.lstat(join(path, name)) is not None}
+        """Which marker files lie in ``path``; none that can be seen where it may not be entered."""
+        try:
+            return {name for name in MARKER_NAMES if self._tree.lstat(join(path, name)) is not None}
+        except PermissionError:
+            return set()
 
     def _load_rules(self, directory: bytes, names: set[bytes]) -> None:
         for name in IGNORE_FILES:
@@ -228,6 +239,11 @@ class Capture:
         row = self._live.one(path)
         known = row is not None and row.state.kind is Kind.DIRECTORY
         if row is not None and row.state.kind is Kind.SKIPPED and not recursive:
+            if row.state.target != SkipReason.UNREADABLE.value.encode():
+                return
+            recursive = True
+        if not self._may_list(path):
+            yield from self._shut(path, row)
             return
         self._done.add(path)
         self.seen += 1
@@ -240,6 +256,21 @@ class Capture:
         yield from self._plain(path, found, row)
         if recursive or not known:
             yield from self._scan(path)
+
+    def _may_list(self, path: bytes) -> bool:
+        try:
+            self._tree.folder(path)
+        except PermissionError:
+            return False
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
+        return True
+
+    def _shut(self, path: bytes, row: Observed | None) -> Iterator[Found]:
+        self._done.add(path)
+        yield from self._skip(path, SkipReason.UNREADABLE, row)
+        yield from self._below(path)
 
     def _skip(self, path: bytes, reason: SkipReason, row: Observed | None) -> Iterator[Found]:
         self._skipped[path] = reason

@@ -13,7 +13,7 @@ from openoxide.checkpoints.model import BlobHash, FileState, Kind, split
 from openoxide.checkpoints.plan import Left
 from openoxide.checkpoints.tree import Tree
 from openoxide.errors import ConflictError, UsageError
-from openoxide.fileio import store_errors
+from openoxide.fileio import write_errors
 
 OpenBlob = Callable[[BlobHash], BinaryIO]
 
@@ -48,7 +48,7 @@ def materialise(blobs: Blobs, target: bytes, states: Mapping[bytes, FileState]) 
     written: list[bytes] = []
     skipped: list[Left] = []
     open_blob = blobs.opener(state.blob for state in states.values() if state.blob is not None)
-    with store_errors(os.fsdecode(target)), Tree(target) as tree:
+    with write_errors(os.fsdecode(target)), Tree(target) as tree:
         for path, state in _with_parents(states):
             reason = _not_copied(state)
             if reason is not None:
@@ -81,6 +81,8 @@ def _with_parents(states: Mapping[bytes, FileState]) -> Iterator[tuple[bytes, Fi
 def _not_copied(state: FileState) -> str | None:
     if state.kind is Kind.SKIPPED:
         return (state.target or b"").decode()
+    if state.torn:
+        return "torn"
     return "special" if state.kind is Kind.SPECIAL and state.target != b"fifo" else None
 
 

@@ -231,18 +231,15 @@ def _join_databases(
     corrupt database.
     """
     bases = set(around.databases) | {c.path for c in changes.values() if c.now.sqlite or c.wanted.sqlite}
-    for base in bases:
+    for base in bases - kept.keys():  # a newer database is kept as a whole
         members = [base, *(base + suffix for suffix in SQLITE_SUFFIXES)]
-        if not any(member in changes for member in members):
+        held = next((around.held[member] for member in members if member in around.held), None)
+        if held is None and not any(member in conflicts for member in members):
+            changes.update({m: replace(kept.pop(m), reason="") for m in members if m in kept})
             continue
-        blocked = next((conflicts[member] for member in members if member in conflicts), None)
-        held = next((around.held[member] for member in members if member in around.held), blocked)
         for member in members:
-            if held is not None and member in changes:
-                del changes[member]
-                conflicts[member] = held if member == base or member in around.held else "database"
-            elif held is None and member in kept:
-                changes[member] = replace(kept.pop(member), reason="")
+            if changes.pop(member, None) or kept.pop(member, None):
+                conflicts[member] = held or "database"
 
 
 def _keep_occupied(
@@ -264,7 +261,7 @@ def _keep_occupied(
 def _need_parents(changes: dict[bytes, Change], conflicts: dict[bytes, str], around: Surroundings) -> None:
     """Missing parents come back too; where something else stands in their place the path is a conflict."""
     for path in sorted(path for path, change in changes.items() if change.wanted.exists):
-        for folder in _ancestors(path):
+        for folder in ancestors(path):
             now, then = around.folders.get(folder, (ABSENT, ABSENT))
             planned = changes[folder].wanted if folder in changes else now
             if planned.kind is Kind.DIRECTORY:
@@ -277,7 +274,7 @@ def _need_parents(changes: dict[bytes, Change], conflicts: dict[bytes, str], aro
             break
 
 
-def _ancestors(path: bytes) -> list[bytes]:
+def ancestors(path: bytes) -> list[bytes]:
     """Topmost first, without ``path`` itself and the root."""
     parts = path.split(b"/")
     return [b"/".join(parts[:depth]) for depth in range(1, len(parts))]
@@ -288,6 +285,6 @@ def surroundings_needed(decisions: Decisions) -> tuple[list[bytes], set[bytes], 
     leaving = [
         c.path for c in decisions.changes if c.now.kind is Kind.DIRECTORY and c.wanted.kind is not Kind.DIRECTORY
     ]
-    folders = {folder for c in decisions.changes if c.wanted.exists for folder in _ancestors(c.path)}
+    folders = {folder for c in decisions.changes if c.wanted.exists for folder in ancestors(c.path)}
     paths = [c.path for c in [*decisions.changes, *decisions.kept]]
     return leaving, folders, {base for path in paths if (base := sqlite_base(path)) is not None}

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 
 from openoxide.checkpoints import journal, rows, store
 from openoxide.checkpoints.journal import Operation, OutcomeKind
-from openoxide.checkpoints.model import Kind
+from openoxide.checkpoints.model import FileState, Kind
 from openoxide.checkpoints.plan import (
     Decisions,
     PathHistory,
     RewindPlan,
     Scope,
     Surroundings,
+    ancestors,
     complete,
     decide_all,
     decide_reverse,
@@ -76,7 +77,7 @@ def _windows(db: Transaction, worktree: int, request: Request) -> frozenset[int]
 
 
 def _histories(db: Transaction, worktree: int, paths: list[bytes], request: Request) -> list[PathHistory]:
-    then = rows.states_at(db, worktree, request.target_seq, paths)
+    then = _states_then(db, worktree, request.target_seq, paths)
     now = rows.states_at(db, worktree, request.now_seq, paths)
     # scope all asks for writers of newer files only: the rows between are not needed for the others
     asked = paths if request.scope is not Scope.ALL else [p for p in paths if now[p].exists and not then[p].exists]
@@ -84,6 +85,22 @@ def _histories(db: Transaction, worktree: int, paths: list[bytes], request: Requ
     return [
         PathHistory(path=path, then=then[path], now=now[path], versions=tuple(versions.get(path, ()))) for path in paths
     ]
+
+
+def _states_then(db: Transaction, worktree: int, seq: int, paths: Iterable[bytes]) -> dict[bytes, FileState]:
+    """The states at ``seq``. What lay below a directory that was not recorded then was not absent: it was skipped, like
+    the directory, or as one of the further entries that found no room (the row with a trailing slash).
+    """
+    found = rows.states_at(db, worktree, seq, paths)
+    above = {path: ancestors(path) for path, state in found.items() if not state.exists}
+    folders = {folder for parents in above.values() for folder in parents}
+    hiding = rows.states_at(db, worktree, seq, folders | {folder + b"/" for folder in folders})
+    for path, parents in above.items():
+        for folder in parents:
+            hidden = next((s for s in (hiding[folder], hiding[folder + b"/"]) if s.kind is Kind.SKIPPED), None)
+            if hidden is not None and found[path].kind is Kind.ABSENT:
+                found[path] = hidden
+    return found
 
 
 def _completed(db: Transaction, tree: Tree, worktree: int, decisions: Decisions, request: Request) -> RewindPlan:

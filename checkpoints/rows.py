@@ -397,3 +397,10 @@ def skipped_at(db: Transaction, worktree: int, seq: int) -> dict[bytes, FileStat
     """What was there and not recorded at ``seq``."""
     query = f"select * from ({_STATE_AT.format(where='')}) where kind = 5"  # noqa: S608
     return {row[0]: _state(*row[2:]) for row in raw(db).execute(query, (worktree, seq))}
+
+
+def ever_recorded(db: Transaction, worktree: int, path: bytes) -> bool:
+    """Whether the timeline knows ``path``, or anything below it."""
+    low, high = _prefix_bounds(path)
+    query = "select 1 from path where worktree = ? and (path = ? or (path >= ? and path < ?)) limit 1"
+    return raw(db).execute(query, (worktree, path, low, high)).fetchone() is not None

@@ -193,11 +193,18 @@ def delete_operation_folder(staging: int, name: str) -> None:
     os.rmdir(name, dir_fd=staging)
 
 
+def find_staging(tree: Tree) -> int | None:
+    """The staging folder of a tree, None where there is none."""
+    try:
+        return os.open(STAGING_NAME, _FOLDER, dir_fd=tree.fd)
+    except OSError:
+        return None
+
+
 def remove_staging(tree: Tree) -> None:
     """Remove the staging folder if no operation has anything in it."""
-    try:
-        folder = os.open(STAGING_NAME, _FOLDER, dir_fd=tree.fd)
-    except OSError:
+    folder = find_staging(tree)
+    if folder is None:
         return
     try:
         if set(os.listdir(folder)) <= {".gitignore"}:

@@ -250,15 +250,14 @@ class Client:
                 except (FileNotFoundError, ConnectionRefusedError) as error:
                     failure: OSError = error
                     launch = self._start(launch, error)
-                except BlockingIOError as error:  # the backlog is full, which AF_UNIX says at once
+                except BlockingIOError as error:  # the backlog is full
                     failure = error
                 except OSError as error:
-                    raise DaemonUnreachableError(
-                        f"cannot connect to {self._path}: {error.strerror or error}"
-                    ) from error
+                    reason = error.strerror or error
+                    raise DaemonUnreachableError(f"cannot connect to {self._path}: {reason}") from error
                 if time.monotonic() > deadline:
                     message = f"no daemon answered on {self._path} within {START_SECONDS:g} s"
-                    hint = "see the daemon's log beside it, in logs"
+                    hint = "the daemon's log lies in logs beside it"
                     raise DaemonUnreachableError(message, hint=hint) from failure
                 time.sleep(POLL_SECONDS)
         finally:
@@ -305,6 +304,7 @@ def _identity(path: str) -> tuple[int, int, int] | None:
 
 def _open(path: str) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.setblocking(False)  # a connect would wait without end for room in the backlog of a daemon that hangs
     try:
         if len(os.fsencode(path)) <= MAX_SOCKET_PATH or sys.platform != "linux":
             connection.connect(path)

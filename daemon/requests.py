@@ -50,19 +50,21 @@ def path(request: Request, name: str = "path") -> bytes:
 
 
 def inside(root: bytes, named: str) -> bytes:
-    """The path of ``named`` relative to ``root``. It may be gone; its last component is never followed. Raises UsageError
-    where it lies outside.
+    """The path of ``named`` relative to ``root``. It may be gone, and its last component is never followed; but a link on
+    the way to it is, so that a path which leaves through one is outside. Raises UsageError for every path outside.
     """
     given = os.path.normpath(os.path.join(root, os.fsencode(named)))
     directory, name = os.path.split(given)
-    for candidate in (given, os.path.join(os.path.realpath(directory), name), os.path.realpath(given)):
-        if candidate == root:
-            return b""
-        if candidate.startswith(root.rstrip(b"/") + b"/"):
-            return candidate[len(root.rstrip(b"/")) + 1 :]
-    raise UsageError(
-        f"{named} is outside the worktree {os.fsdecode(root)}", hint="name paths inside it, or choose another with -C"
-    )
+    real = root if given == root else os.path.join(os.path.realpath(directory), name)
+    if real == root or os.path.realpath(given) == root:
+        return b""
+    below = root.rstrip(b"/") + b"/"
+    if not real.startswith(below):
+        raise UsageError(
+            f"{named} is outside the worktree {os.fsdecode(root)}",
+            hint="name paths inside it, or choose another with -C",
+        )
+    return real[len(below) :]
 
 
 def paths(request: Request, root: bytes, name: str = "paths") -> tuple[bytes, ...]:

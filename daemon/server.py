@@ -105,7 +105,8 @@ class Server:
         with suppress(OSError):  # closed before
             self._wake_writer.send(b"x")
         with self._accepting:
-            while self._listener.fileno() >= 0 and self._admit():  # whoever stands in the queue learns that nothing was run
+            # Whoever stands in the queue learns that nothing was run
+            while self._listener.fileno() >= 0 and self._admit():
                 pass
             for end in (self._listener, self._wake_reader, self._wake_writer):
                 end.close()

@@ -82,8 +82,7 @@ class Service:
         with self._lock:
             self._watched.pop(watched.worktree.id, None)
         with watched.lock:
-            if watched.attached:
-                watched.stop()
+            watched.stop()
 
     def all_watched(self) -> list[Watched]:
         """Every watched worktree, attached or not."""
@@ -120,7 +119,6 @@ class Service:
         if watched.attached:
             return
         watched.start()
-        watched.attached = True
         settle_at_start(self, watched, progress)
 
     def _attach_if_there(self, watched: Watched) -> None:

@@ -75,17 +75,26 @@ class Watched:
         self._on_sealed = on_sealed
         self._rules = Rules(settings.capture)
         self._pruner = Pruner(worktree.root, settings.capture)
-        self._watch = Watch(worktree.root, prune=self._pruner, on_change=lambda: on_change(worktree.id))
+        self._on_change = on_change
+        self._watch = self._new_watch()
         with timeline.database.reading() as db:
             self._windows = store.open_windows(db, worktree.id)
 
     def start(self) -> None:
         """Watch from now on; what changed before is found by the first full pass."""
         self._open_gap("not_watched")
+        self._watch = self._new_watch()
         self._watch.start()
+        self.attached = True
+
+    def _new_watch(self) -> Watch:
+        return Watch(self.worktree.root, prune=self._pruner, on_change=lambda: self._on_change(self.worktree.id))
 
     def stop(self) -> None:
-        self._watch.stop()
+        """Watch no longer; nothing happens where it was not watched."""
+        if self.attached:
+            self._watch.stop()
+            self.attached = False
 
     @property
     def watch(self) -> Watch:

@@ -137,7 +137,7 @@ class _InotifyEmitter(EventEmitter):
         self._attachment: Attachment | None = None
         self._cause = ""  # why there is no attachment
         self._last_loss = ""
-        self._losses = 0
+        self._generation = 0  # counts losses and returns: a barrier that met either has proven nothing
         self._root_checked = time.monotonic()
         self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
@@ -189,10 +189,10 @@ class _InotifyEmitter(EventEmitter):
                 os.close(self._wake_fd)
 
     def drain(self) -> Drained:
-        losses = self._losses
+        generation = self._generation
         with self._changes.lock:
             cause = self._advance(Attachment.read_queued)
-            cause = self._last_loss if losses != self._losses else cause or self.degraded
+            cause = self._last_loss if generation != self._generation else cause or self.degraded
             if self._changes.untold:
                 self._wake()
         return Drained(complete=not cause, cause=cause)
@@ -256,7 +256,7 @@ class _InotifyEmitter(EventEmitter):
             self._attachment = None
         if cause == self._cause:
             return
-        self._losses += 1
+        self._generation += 1
         self._cause = self._last_loss = cause
         if cause != STOPPED:
             self._changes.gap(cause)
@@ -264,6 +264,7 @@ class _InotifyEmitter(EventEmitter):
     def _attach(self) -> None:
         self._attachment = Attachment(self._root, self._prune, self._changes)
         if self._cause:  # not the first: what happened in between is unknown
+            self._generation += 1
             self._changes.mark(b"", recursive=True)
             if self._cause == ROOT_LOST:
                 self._changes.gap(ROOT_RETURNED)

@@ -58,7 +58,6 @@ class Database:
                 str(path),
                 pragmas=list(_WRITER_PRAGMAS),
                 timeout=BUSY_TIMEOUT_S,
-                lock_type="IMMEDIATE",
                 thread_safe=False,
                 check_same_thread=False,
             )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from openoxide.errors import FailedError, StoreFullError, StoreReadOnlyError
+from openoxide.errors import FailedError, OpenOxideError, StoreFullError
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 UNWRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
@@ -31,13 +31,13 @@ def fsync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def store_errors(what: str) -> Iterator[None]:
-    """Failures to write ``what`` as errors a user can act on."""
+def write_errors(what: str, unwritable: type[OpenOxideError] = FailedError) -> Iterator[None]:
+    """Failures to write ``what`` as errors a user can act on; ``unwritable`` where the right to write is missing."""
     try:
         yield
     except OSError as error:
         if error.errno in FULL:
             raise StoreFullError(f"no space left to write {what}", hint="free some space and try again") from error
         if error.errno in UNWRITABLE:
-            raise StoreReadOnlyError(f"{what} cannot be written: {error.strerror}", hint="make it writable") from error
+            raise unwritable(f"{what} cannot be written: {error.strerror}", hint="make it writable") from error
         raise FailedError(f"{what} cannot be written: {error}") from error

@@ -70,6 +70,17 @@ def named_checkpoint(view: View, name: str) -> tuple[Checkpoint, str]:
     return found.checkpoint, found.note
 
 
+def require_known(view: View, chosen: tuple[bytes, ...]) -> None:
+    """Every path that was named stood in the worktree at some time, or stands there. Raises NotFoundError."""
+    with view.timeline.database.reading() as db:
+        for wanted in chosen:
+            here = os.path.lexists(os.path.join(view.worktree.root, wanted))
+            if wanted and not here and not rows.ever_recorded(db, view.id, wanted):
+                raise NotFoundError(
+                    f"{os.fsdecode(wanted)} never was in {os.fsdecode(view.worktree.root)}", hint="check the spelling"
+                )
+
+
 def log(view: View, request: Request) -> Items:
     """``log``: newest first; ``next`` is the cursor of the following page."""
     limit = number(request, "limit")

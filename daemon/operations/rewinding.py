@@ -20,7 +20,7 @@ from openoxide.checkpoints.rewind import Request as PlanRequest
 from openoxide.checkpoints.rewind import plan_reverse, plan_rewind
 from openoxide.checkpoints.timeline import Attribute
 from openoxide.daemon.answers import checkpoint_object, outcome_entries, planned_outcomes, time_or_none
-from openoxide.daemon.operations.looking import named_checkpoint
+from openoxide.daemon.operations.looking import named_checkpoint, require_known
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.protocol import RewindAnswer
 from openoxide.daemon.requests import Request, flag, number, optional_text, path, paths, text
@@ -67,6 +67,7 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
             notes=(note,) if note else (),
         )
         chosen = paths(request, watched.worktree.root)
+        require_known(service.view(watched), chosen)
         dry_run = flag(request, "dry_run")
         report({"stage": "checkpoint", "done": 0, "total": 0, "bytes": 0})
         before, now_seq = _take_before(watched, full=scope is Scope.ALL, dry_run=dry_run)

@@ -33,7 +33,12 @@ def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
         report({"stage": "capture", "done": done, "total": 0, "bytes": size})
 
     with watched.lock:
-        service.attach(watched, progress)
+        try:
+            service.attach(watched, progress)
+        except BaseException:
+            if created:
+                _unregister(service, watched)
+            raise
         newest = watched.newest()
         if newest is None:
             newest = watched.seal(Label(trigger=Trigger.MANUAL))
@@ -49,6 +54,16 @@ def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
         "skipped": head.skipped,
         "created": created,
     }
+
+
+def _unregister(service: Service, watched: Watched) -> None:
+    """A worktree whose first capture failed is not watched; what it recorded is used when it is watched again."""
+    service.let_go(watched)
+    with service.timeline.database.writing() as db:
+        if watched.newest() is None and not service.timeline.head(watched.worktree.id).seq:
+            store.delete_history(db, watched.worktree.id)
+        else:
+            store.set_watching(db, watched.worktree.id, watching=False)
 
 
 def shown(root: bytes) -> str:
@@ -198,8 +213,12 @@ def _state(watched: Watched) -> tuple[str, str]:
     if not watched.attached:
         exists = os.path.isdir(watched.worktree.root)
         return ("capturing", "not attached yet") if exists else ("paused", "the root is gone")
-    if not watched.watch.root_present:
+    try:
+        same = identity_of(watched.worktree.root) == watched.identity
+    except OSError:
         return "paused", "the root is gone"
+    if not same:
+        return "paused", "another directory has taken the place of the root"
     return ("degraded", watched.watch.degraded) if watched.watch.degraded else ("watching", "")
 
 
