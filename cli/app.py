@@ -1,0 +1,134 @@
+"""The full parser: typer, for help, for errors and for what the fast parser leaves to it.
+
+Only the module of the command that was typed is imported. A command's options are the annotations of its body; typer
+reads them here, where it is loaded, and what it parses becomes the same Call that the fast parser makes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Annotated, Any, get_type_hints
+
+import typer
+import typer.core
+
+from openoxide import __version__
+from openoxide.cli import catalogue
+from openoxide.cli.context import Call, Options
+from openoxide.cli.hot import split_paths
+from openoxide.cli.output import PROGRAM, Output
+from openoxide.errors import UsageError
+
+_PATHS = "openoxide.paths"  # the context's key for what stands after `--`
+_HELP_HINT = f"`{PROGRAM} --help` lists the commands"
+_CONTEXT = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+
+
+def parse(arguments: list[str]) -> Call | int:
+    """The call that ``arguments`` spell, or the exit code where help or the version was all that was asked for."""
+    app = _plain(cls=_Root, invoke_without_command=True)
+    app.callback()(_root)
+    try:
+        parsed: Call | int = typer.main.get_command(app).main(arguments, PROGRAM, standalone_mode=False)
+    except typer.TyperException as error:
+        message = error.format_message().rstrip(".")
+        context = getattr(error, "ctx", None)
+        hint = f"`{context.command_path} --help` tells what it takes" if context and context.parent else _HELP_HINT
+        raise UsageError(message[:1].lower() + message[1:], hint=hint) from error
+    return parsed
+
+
+def command(name: str) -> Any:
+    """One command, or one group of them, as typer's object."""
+    app = _plain()
+    for full_name in [f"{name} {word}" for word in catalogue.subcommands(name)] or [name]:
+        takes_paths = "paths" in inspect.signature(catalogue.body(full_name)).parameters
+        app.command(full_name.split()[-1], cls=_LeafWithPaths if takes_paths else _Leaf)(_caller(full_name))
+    return typer.main.get_command(app)
+
+
+def _plain(**settings: Any) -> typer.Typer:
+    return typer.Typer(add_completion=False, rich_markup_mode=None, **settings)
+
+
+def _caller(name: str) -> Callable[..., Call]:
+    """A function that shows typer the parameters of the command's body, and makes the call of what typer parsed."""
+    body = catalogue.body(name)
+    hints = get_type_hints(body, {**vars(inspect.getmodule(body)), "typer": typer}, include_extras=True)
+
+    def call(context: typer.Context, **arguments: Any) -> Call:
+        return Call(name, context.obj, arguments | context.meta.get(_PATHS, {}))
+
+    shown = [
+        parameter.replace(annotation=hints[parameter.name])
+        for parameter in inspect.signature(body).parameters.values()
+        if parameter.name not in ("cli", "paths")
+    ]
+    call.__signature__ = inspect.Signature([_CONTEXT, *shown])  # type: ignore[attr-defined]
+    call.__doc__ = body.__doc__
+    return call
+
+
+def _root(
+    context: typer.Context,
+    *,
+    directory: Annotated[str | None, typer.Option("-C")] = None,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+    quiet: Annotated[bool, typer.Option("-q")] = False,
+    verbose: Annotated[bool, typer.Option("-v")] = False,
+    version: Annotated[bool, typer.Option("--version")] = False,
+) -> None:
+    context.obj = Options(directory=directory, as_json=as_json, quiet=quiet, verbose=verbose)
+    if version:
+        out = Output(as_json=as_json)
+        out.answer({"ok": True, "version": __version__}, lambda: f"{PROGRAM} {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        raise UsageError("no command was given", hint=_HELP_HINT)
+
+
+class _Root(typer.core.TyperGroup):
+    """The root: it makes a command when that one is asked for, and has its help from the catalogue."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(dict.fromkeys(name.split()[0] for name in catalogue.COMMANDS))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        known = self.list_commands(ctx)
+        if cmd_name in known:
+            return command(cmd_name)
+        if cmd_name in catalogue.NOT_BUILT:
+            raise _not_built(cmd_name)
+        similar = get_close_matches(cmd_name, known)
+        hint = f"did you mean {' or '.join(similar)}?" if similar else _HELP_HINT
+        raise UsageError(f"unknown command {cmd_name!r}", hint=hint)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(catalogue.root_help())
+
+
+class _Leaf(typer.core.TyperCommand):
+    """A command without subcommands."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and f"{self.name} {args[0]}" in catalogue.NOT_BUILT:
+            raise _not_built(f"{self.name} {args[0]}")
+        return super().parse_args(ctx, args)
+
+
+class _LeafWithPaths(_Leaf):
+    """A command that takes paths after ``--``, which typer would mix with the arguments before it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        before, paths = split_paths(args)
+        ctx.meta[_PATHS] = {"paths": paths}
+        return super().parse_args(ctx, before)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- PATH...]"]
+
+
+def _not_built(name: str) -> UsageError:
+    return UsageError(f"`{name}` is not built yet", hint=_HELP_HINT)

@@ -1,0 +1,96 @@
+"""Every command that exists: where its body is and what it does in a line; and what the contract names but is not built.
+
+Read by both parsers and by the help of the root, so that neither imports a command to list it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import NamedTuple
+
+from openoxide.cli.output import PROGRAM
+
+
+class Entry(NamedTuple):
+    """A command's module below ``cli/commands``, its body there, and its line in the list of commands."""
+
+    module: str
+    body: str
+    summary: str
+
+
+COMMANDS = {
+    "watch": Entry("watch", "watch", "watch a directory tree and seal its first checkpoint"),
+    "unwatch": Entry("watch", "unwatch", "stop watching it"),
+    "stop": Entry("status", "stop", "stop a daemon that was started on demand"),
+    "projects": Entry("status", "projects", "list all known worktrees"),
+    "status": Entry("status", "status", "show the health of the daemon and of each worktree"),
+    "checkpoint": Entry("checkpoint", "checkpoint", "seal a checkpoint now"),
+    "log": Entry("checkpoint", "log", "list checkpoints, newest first"),
+    "show": Entry("checkpoint", "show", "show one checkpoint"),
+    "diff": Entry("diff", "diff", "compare two checkpoints, or one with the worktree"),
+    "cat": Entry("diff", "cat", "print a file as it was"),
+    "restore": Entry("restore", "restore", "copy a checkpoint out into another directory"),
+    "rewind": Entry("rewind", "rewind", "bring the worktree back to a checkpoint"),
+    "undo": Entry("undo", "undo", "take back the last operations"),
+    "redo": Entry("undo", "redo", "do again what undo took back"),
+    "operations": Entry("undo", "operations", "list rewinds, undos and redos"),
+    "turn begin": Entry("windows", "turn_begin", "declare that an agent's turn begins"),
+    "turn end": Entry("windows", "turn_end", "declare that it ended"),
+    "tool begin": Entry("windows", "tool_begin", "declare that an agent's tool call begins"),
+    "tool end": Entry("windows", "tool_end", "declare that it ended"),
+}
+
+NOT_BUILT = frozenset(
+    "pause unpause history pin unpin name forget expire prune purge check repair doctor du resume fork export import "
+    "share sessions memory agents service config uninstall".split()
+) | {"projects move", "projects join"}
+
+EXIT_STATUS = {
+    0: "done",
+    1: "failed",
+    2: "wrong usage",
+    3: "done in part, details in the answer",
+    4: "conflict: the whole operation refused, nothing changed",
+    5: "not found, or ambiguous",
+    6: "the daemon cannot be reached or started",
+    7: "the store is damaged",
+    8: "refused for safety, or for want of a yes",
+    130: "interrupted",
+}
+
+_GLOBAL_OPTIONS = {
+    "-C PATH": "act on the project that contains PATH (default: the working directory)",
+    "--json": "print one JSON object; also accepted after the command",
+    "-q": "print less: of watch and checkpoint the id alone, no notes",
+    "-v": "print more: whole lists, who wrote what",
+    "--version": "print the version",
+    "--help": "print this text, or after a command what that command takes",
+}
+
+
+def body(command: str) -> Callable[..., int]:
+    """The function that carries ``command`` out and returns the exit code."""
+    entry = COMMANDS[command]
+    function: Callable[..., int] = getattr(import_module(f"openoxide.cli.commands.{entry.module}"), entry.body)
+    return function
+
+
+def subcommands(group: str) -> list[str]:
+    """The second words of the commands that begin with ``group``."""
+    return [name.removeprefix(f"{group} ") for name in COMMANDS if name.startswith(f"{group} ")]
+
+
+def root_help() -> str:
+    """What `--help` without a command prints."""
+    sections = {
+        "Commands": {name: entry.summary for name, entry in COMMANDS.items()},
+        "Options before the command": _GLOBAL_OPTIONS,
+        "Exit status": {str(code): meaning for code, meaning in EXIT_STATUS.items()},
+    }
+    lines = [f"Usage: {PROGRAM} [OPTIONS] COMMAND [ARGUMENTS]"]
+    for title, rows in sections.items():
+        width = max(map(len, rows))
+        lines += ["", f"{title}:", *(f"  {name:<{width}}  {text}" for name, text in rows.items())]
+    return "\n".join(lines)

@@ -1,0 +1,122 @@
+"""Bringing the worktree back to a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from openoxide.cli import changes
+from openoxide.cli.confirm import PLAN_HINT, Ask, act, need_terminal, need_yes, show_plan, stays_newer
+from openoxide.cli.context import Cli
+from openoxide.cli.output import Output
+from openoxide.cli.units import count
+from openoxide.errors import FailedError, RefusedError, UsageError
+
+if TYPE_CHECKING:
+    import typer
+
+Scope = Literal["turn", "session", "all"]
+Conflict = Literal["keep", "merge", "overwrite"]
+
+ACTIONS = {
+    "both": "code and conversation",
+    "conversation": "conversation",
+    "code": "code",
+    "summarize-from": "summarize from here",
+    "summarize-up-to": "summarize up to here",
+}
+BUILT = frozenset({"code", "no-memory"})
+
+
+def rewind(
+    cli: Cli,
+    *,
+    checkpoint: Annotated[str | None, typer.Argument(metavar="CKPT", help="42, an id, a name, @10m, turn:-1")] = None,
+    code: Annotated[bool, typer.Option("--code", help="the files (the default)")] = False,
+    conversation: Annotated[bool, typer.Option("--conversation", help="not built yet")] = False,
+    both: Annotated[bool, typer.Option("--both", help="not built yet")] = False,
+    summarize_from: Annotated[bool, typer.Option("--summarize-from", help="not built yet")] = False,
+    summarize_up_to: Annotated[bool, typer.Option("--summarize-up-to", help="not built yet")] = False,
+    memory: Annotated[bool, typer.Option("--memory", help="not built yet")] = False,
+    no_memory: Annotated[bool, typer.Option("--no-memory", help="leave the memory as it is (the default)")] = False,
+    scope: Annotated[
+        Scope | None, typer.Option("--scope", help="whose changes (default: the session's, or all)")
+    ] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="also remove files that are newer")] = False,
+    conflict: Annotated[Conflict, typer.Option("--conflict", help="paths that others changed")] = "keep",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show the plan")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    touch: Annotated[
+        bool, typer.Option("--touch", help="give restored files the time of now, for build tools")
+    ] = False,
+    turn: Annotated[str | None, typer.Option("--turn", metavar="P", help="not built yet")] = None,
+    only: Annotated[bool, typer.Option("--only", help="not built yet")] = False,
+    go_on: Annotated[bool, typer.Option("--continue", help="finish an interrupted rewind")] = False,
+    abort: Annotated[bool, typer.Option("--abort", help="take an interrupted rewind back")] = False,
+    paths: Sequence[str] = (),
+) -> int:
+    """Bring the worktree back to a checkpoint. A checkpoint of the state before is sealed first, and `undo` returns to it."""
+    if go_on or abort:
+        return _settle(cli, go_on=go_on, abort=abort, others=checkpoint is not None or bool(paths))
+    actions = {"both": both, "conversation": conversation, "code": code,
+               "summarize-from": summarize_from, "summarize-up-to": summarize_up_to}  # fmt: skip
+    memories = {"memory": memory, "no-memory": no_memory}
+    _refuse_together(actions)
+    _refuse_together(memories)
+    _refuse_unbuilt({**actions, **memories, "turn": turn is not None, "only": only})
+    if checkpoint is None:
+        raise UsageError(
+            "no checkpoint was named", hint="`oxide-ctl log` lists them; turn:-1 is before the last prompt"
+        )
+    within = [cli.absolute(path) for path in paths]
+    ask = partial(cli.client.rewind, cli.path, checkpoint, scope=scope, conflict=conflict, touch=touch, paths=within)
+    if dry_run:
+        return show_plan(cli, ask(exact=exact, dry_run=True))
+    if not yes:
+        need_terminal(cli.out, PLAN_HINT)
+        if not code:
+            _choose_action(cli.out)
+        exact = _agree(cli, ask, exact=exact)
+    return act(cli, "rewound", partial(ask, exact=exact, dry_run=False))
+
+
+def _settle(cli: Cli, *, go_on: bool, abort: bool, others: bool) -> int:
+    if (go_on and abort) or others:
+        raise UsageError("--continue and --abort stand alone", hint="they settle the interrupted operation")
+    action, done = ("continue", "finished") if go_on else ("abort", "taken back")
+    return act(cli, done, partial(cli.client.settle, cli.path, action))
+
+
+def _refuse_together(flags: Mapping[str, bool]) -> None:
+    given = [f"--{name}" for name, value in flags.items() if value]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} exclude one another")
+
+
+def _refuse_unbuilt(flags: Mapping[str, bool]) -> None:
+    for name, given in flags.items():
+        if given and name not in BUILT:
+            raise FailedError(f"`rewind --{name}` is not built yet", hint="--code rewinds the files")
+
+
+def _choose_action(out: Output) -> None:
+    """Returns when the files were chosen; their plan is still to be agreed to."""
+    out.show("\n".join(f"  {number}  {words}" for number, words in enumerate(ACTIONS.values(), 1)))
+    names = dict(zip("12345", ACTIONS, strict=True))
+    typed = out.ask("rewind what? [3]") or "3"
+    if typed not in names:
+        raise RefusedError("none of the actions was chosen, nothing was changed")
+    _refuse_unbuilt({names[typed]: True})
+
+
+def _agree(cli: Cli, ask: Ask, *, exact: bool) -> bool:
+    """Shows the plan and returns after a yes to it: whether newer files are to be removed too."""
+    plan = ask(exact=exact, dry_run=True)
+    cli.out.show(changes.plan(plan, verbose=cli.out.verbose))
+    if stays_newer(plan):
+        exact = cli.out.agreed(f"{count(len(plan['kept']), 'newer path')} would stay; remove them too?")
+        if exact:
+            cli.out.show(changes.plan(ask(exact=True, dry_run=True), verbose=cli.out.verbose))
+    need_yes(cli.out, "rewind?")
+    return exact

@@ -1,0 +1,30 @@
+"""The daemon and what it knows."""
+
+from __future__ import annotations
+
+from openoxide.cli import render
+from openoxide.cli.context import Cli
+from openoxide.errors import EXIT_DONE
+
+
+def status(cli: Cli) -> int:
+    """Show the daemon, its health, each worktree with its gaps, the next expiry and interrupted operations."""
+    answer = cli.client.status()
+    cli.out.answer(answer, lambda: render.status(answer, cli.now))
+    return EXIT_DONE
+
+
+def projects(cli: Cli) -> int:
+    """List all known projects and worktrees."""
+    answer = cli.client.projects()
+    cli.out.answer(answer, lambda: render.projects(answer["items"], cli.now))
+    return EXIT_DONE
+
+
+def stop(cli: Cli) -> int:
+    """Stop a daemon that was started on demand."""
+    stopped = cli.stop_daemon()
+    cli.out.answer(
+        {"ok": True, "stopped": stopped}, lambda: "the daemon stopped" if stopped else "no daemon is running"
+    )
+    return EXIT_DONE

@@ -1,0 +1,49 @@
+"""Which directory trees are watched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from openoxide.cli import render
+from openoxide.cli.confirm import need_yes
+from openoxide.cli.context import Cli
+from openoxide.daemon.protocol import printable
+from openoxide.errors import EXIT_DONE, FailedError
+
+if TYPE_CHECKING:
+    import typer
+
+
+def watch(
+    cli: Cli,
+    *,
+    path: Annotated[str | None, typer.Argument(metavar="PATH", help="default: the working directory")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be copied")] = False,
+    allow_broad: Annotated[bool, typer.Option("--allow-broad", help="also the home directory, / and above")] = False,
+) -> int:
+    """Watch a directory tree; returns when its first checkpoint is sealed."""
+    if dry_run:
+        raise FailedError(
+            "`watch --dry-run` is not built yet", hint="`.oxideignore` leaves out what must not be copied"
+        )
+    with cli.progress("capturing") as report:
+        answer = cli.client.watch(cli.absolute(path or ""), allow_broad=allow_broad, progress=report)
+    quiet = cli.out.quiet
+    cli.out.answer(answer, lambda: answer["checkpoint"]["id"] if quiet else render.watch(answer, cli.now))
+    return EXIT_DONE
+
+
+def unwatch(
+    cli: Cli,
+    *,
+    path: Annotated[str | None, typer.Argument(metavar="PATH", help="default: the working directory")] = None,
+    delete_history: Annotated[bool, typer.Option("--delete-history", help="delete its checkpoints too")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+) -> int:
+    """Stop watching a directory tree; its history stays unless you say otherwise."""
+    root = cli.absolute(path or "")
+    if delete_history and not yes:
+        need_yes(cli.out, f"delete the whole history of {printable(root)}? this cannot be undone")
+    answer = cli.client.unwatch(root, delete_history=delete_history)
+    cli.out.answer(answer, lambda: f"no longer watching {printable(root)}")
+    return EXIT_DONE

@@ -1,0 +1,239 @@
+"""Answers as text for people: pure functions of the answer and of the moment that counts as now.
+
+What others named (names, prompts, paths, causes) goes through ``printable``; paths come escaped already, and escaping
+them again changes nothing. Without ``verbose`` a list of paths ends after ``MOST_PATHS``, with the number left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, tzinfo
+
+from openoxide.cli.units import ago, count, duration, local, size, until
+from openoxide.daemon.protocol import (
+    Changed,
+    CheckpointObject,
+    OperationItem,
+    PathEntry,
+    ProjectItem,
+    RestoreAnswer,
+    ShowAnswer,
+    StatusAnswer,
+    WatchAnswer,
+    WindowAnswer,
+    WorktreeStatus,
+    WriterObject,
+    printable,
+)
+from openoxide.ids import short
+
+MOST_PATHS = 20
+
+
+def checkpoint(item: CheckpointObject, now: datetime) -> str:
+    """One sealed checkpoint in one line."""
+    return "  ".join([f"checkpoint {reference(item)}", changed(item["changed"]), *_remarks(item, now)])
+
+
+def reference(item: CheckpointObject) -> str:
+    """``#42 (kmqzvwxy)``: both ways to name it."""
+    return f"#{item['number']} ({short(item['id'])})"
+
+
+def changed(counts: Changed) -> str:
+    """``+3 ~1 -0``."""
+    return f"+{counts['added']} ~{counts['modified']} -{counts['removed']}"
+
+
+def log(items: Sequence[CheckpointObject], now: datetime, zone: tzinfo | None = None) -> str:
+    """One line a checkpoint, newest first as they come."""
+    rows = [
+        (
+            f"#{item['number']}",
+            short(item["id"]),
+            local(item["created_at"], zone),
+            item["trigger"],
+            changed(item["changed"]),
+            "  ".join(_remarks(item, now)),
+        )
+        for item in items
+    ]
+    return table(rows, right=(0,)) or "no checkpoints"
+
+
+def show(answer: ShowAnswer, now: datetime, *, zone: tzinfo | None = None, verbose: bool = False) -> str:
+    """One checkpoint in full."""
+    lines = [f"checkpoint #{answer['number']} {answer['id']}"]
+    lines += _fields(
+        ("sealed", f"{local(answer['created_at'], zone)} ({ago(answer['created_at'], now)}), {answer['trigger']}"),
+        ("name", answer["name"]),
+        ("kept", "pinned" if answer["pinned"] else _expiry(answer, now)),
+        ("coverage", _coverage(answer)),
+        ("agent", answer["agent"]),
+        ("session", answer["session"]),
+        ("prompt", answer["prompt"]),
+        ("git", " ".join(filter(None, (answer["git"]["branch"], answer["git"]["head"][:12])))),
+        ("manifest", answer["manifest_hash"] if verbose else ""),
+        ("changes", changed(answer["changed"])),
+    )
+    lines += shortened([f"  {item['status']} {printable(item['path'])}" for item in answer["changes"]], verbose=verbose)
+    lines += _fields(*(("writer", _writer(writer)) for writer in answer["writers"]))
+    lines += _fields(("skipped", count(answer["skipped"], "path")))
+    skipped = [f"  {entry(skip)}" for skip in answer["skipped_paths"]]
+    return "\n".join([*lines, *shortened(skipped, verbose=verbose)])
+
+
+def watch(answer: WatchAnswer, now: datetime) -> str:
+    """What is watched now, and from which checkpoint on."""
+    began = "watching" if answer["created"] else "already watching"
+    held = f"{count(answer['files'], 'file')}, {size(answer['bytes'])}, {answer['skipped']} skipped"
+    return f"{began} {printable(answer['root'])}\n{held}\n{checkpoint(answer['checkpoint'], now)}"
+
+
+def window(answer: WindowAnswer, verb: str, now: datetime) -> str:
+    """A turn or tool call that began or ended."""
+    noun = f"tool call {printable(answer['tool'])}" if answer["tool"] else f"turn {printable(answer['turn'])}"
+    return f"{noun} {verb}\n{checkpoint(answer['checkpoint'], now)}"
+
+
+def restore(answer: RestoreAnswer, *, verbose: bool = False) -> str:
+    """What was copied out."""
+    lines = [f"{count(len(answer['written']), 'path')} written to {printable(answer['to'])}"]
+    if verbose:
+        lines += [f"  {entry(written)}" for written in answer["written"]]
+    skipped = [f"  ? {entry(skip)}" for skip in answer["skipped"]]
+    return "\n".join([*lines, *shortened(skipped, verbose=verbose), *map(printable, answer["notes"])])
+
+
+def status(answer: StatusAnswer, now: datetime) -> str:
+    """The daemon's health and each worktree's."""
+    daemon = answer["daemon"]
+    lines = _fields(
+        ("daemon", f"{daemon['version']}, pid {daemon['pid']}, up {duration(daemon['uptime_ms'])}"),
+        ("memory", size(daemon["rss_bytes"])),
+        ("home", daemon["home"]),
+        ("store", size(daemon["store_bytes"]) + ("" if daemon["store_writable"] else ", READ-ONLY")),
+        *(("problem", problem) for problem in daemon["problems"]),
+    )
+    if not answer["worktrees"]:
+        lines += ["", "nothing is watched"]
+    for worktree in answer["worktrees"]:
+        lines += ["", printable(worktree["root"]), *(f"  {line}" for line in _worktree(worktree, now))]
+    return "\n".join(lines)
+
+
+def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:
+    reason = f" ({item['reason']})" if item["reason"] else ""
+    last, expiry = item["last_checkpoint_at"], item["next_expiry"]
+    return _fields(
+        ("state", f"{item['state']}{reason}, {'complete' if item['complete'] else 'INCOMPLETE'}"),
+        ("pending", f"{count(item['pending'], 'change')}; {count(item['watches'], 'watch handle')}, seq {item['seq']}"),
+        ("kept", count(item["checkpoints"], "checkpoint") + (f", last {ago(last, now)}" if last else "")),
+        ("expiry", f"next one {until(expiry, now)}" if expiry else ""),
+        *(("gap", f"{gap['cause']}, since {ago(gap['opened_at'], now)}") for gap in item["gaps"]),
+        *(("interrupted", f"operation {short(operation)}; settle it with `oxide-ctl rewind --continue` or `--abort`")
+          for operation in item["interrupted"]),
+    )  # fmt: skip
+
+
+def projects(items: Sequence[ProjectItem], now: datetime) -> str:
+    """One line a worktree."""
+    rows = [
+        (
+            "watching" if item["watching"] else "stopped",
+            count(item["checkpoints"], "checkpoint"),
+            size(item["store_bytes"]),
+            f"changed {ago(item['last_change_at'], now)}" if item["last_change_at"] else "no changes",
+            printable(item["root"]),
+        )
+        for item in items
+    ]
+    return table(rows) or "no projects"
+
+
+def operations(items: Sequence[OperationItem], zone: tzinfo | None = None) -> str:
+    """One line an operation, newest first as they come."""
+    rows = [
+        (
+            short(item["operation"]),
+            local(item["at"], zone),
+            item["kind"],
+            "undone" if item["undone"] else item["phase"],
+            f"+{item['restored']} -{item['removed']} !{item['conflicts']}",
+            "  ".join(filter(None, (printable(item["summary"]), _undoable(item, zone)))),
+        )
+        for item in items
+    ]
+    return table(rows) or "no operations"
+
+
+def entry(listed: PathEntry) -> str:
+    """A path with why it is listed."""
+    reason = f"  ({printable(listed['reason'])})" if listed.get("reason") else ""
+    return printable(listed["path"]) + reason
+
+
+def table(rows: Sequence[tuple[str, ...]], right: tuple[int, ...] = ()) -> str:
+    """``rows`` in columns, the last one ragged; columns in ``right`` are right-aligned."""
+    if not rows:
+        return ""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths[-1] = 0
+    return "\n".join("  ".join(_cells(row, widths, right)).rstrip() for row in rows)
+
+
+def _cells(row: tuple[str, ...], widths: Sequence[int], right: tuple[int, ...]) -> Iterator[str]:
+    for index, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        yield cell.rjust(width) if index in right else cell.ljust(width)
+
+
+def _remarks(item: CheckpointObject, now: datetime) -> Iterator[str]:
+    """What sets a checkpoint apart: its name, or whose turn it was; what is wrong with it; when it expires."""
+    if item["name"]:
+        yield printable(item["name"])
+    elif item["agent"]:
+        yield printable(" ".join(filter(None, (item["agent"], item["prompt"]))))
+    if item["pinned"]:
+        yield "pinned"
+    if item["late"] or not item["complete"] or item["failed"]:
+        yield _coverage(item)
+    if expiry := _expiry(item, now):
+        yield expiry
+
+
+def _coverage(item: CheckpointObject) -> str:
+    if item["failed"]:
+        return f"failed: {printable(item['failed'])}"
+    words = ["late"] if item["late"] else []
+    if not item["complete"]:
+        words.append(f"incomplete: {printable(item['gap'])}" if item["gap"] else "incomplete")
+    return ", ".join(words) or "complete"
+
+
+def _expiry(item: CheckpointObject, now: datetime) -> str:
+    return f"expires {until(item['expires_at'], now)}" if item["expires_at"] else ""
+
+
+def _undoable(item: OperationItem, zone: tzinfo | None) -> str:
+    if not item["undoable"]:
+        return ""
+    return f"undoable until {local(item['undoable_until'], zone)}" if item["undoable_until"] else "undoable"
+
+
+def _writer(writer: WriterObject) -> str:
+    who = writer["agent"] or short(writer["operation"] or "")
+    sessions = f"session {', '.join(writer['sessions'])}" if writer["sessions"] else ""
+    named = " ".join(filter(None, (writer["certainty"], who, sessions)))
+    return f"{named}, {count(writer['paths'], 'path')}"
+
+
+def _fields(*fields: tuple[str, str | None]) -> list[str]:
+    """``name   value`` lines; a field without a value is left out."""
+    return [f"{name:<11} {printable(value)}" for name, value in fields if value]
+
+
+def shortened(lines: Sequence[str], *, verbose: bool) -> Sequence[str]:
+    """The first ``MOST_PATHS`` lines and how many more there are, or all of them."""
+    if verbose or len(lines) <= MOST_PATHS:
+        return lines
+    return [*lines[:MOST_PATHS], f"  ... and {len(lines) - MOST_PATHS} more (-v lists all)"]

@@ -1,0 +1,60 @@
+"""Times, sizes and counts as people read them. Times come in as RFC 3339 text and as the moment that counts as now."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, tzinfo
+
+_UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
+
+
+def size(size_bytes: int) -> str:
+    """``340 B``, ``1.2 KiB``."""
+    if size_bytes < 1024:
+        return f"{size_bytes} B"
+    amount, unit = size_bytes / 1024, "KiB"
+    for larger in ("MiB", "GiB", "TiB"):
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:.1f} {unit}"
+
+
+def duration(ms: int) -> str:
+    """The two largest units, rounded down: ``3h 12m``, ``29d 23h``."""
+    parts = []
+    for unit, length in _UNITS_MS.items():
+        amount, ms = divmod(ms, length)
+        parts.append(f"{amount}{unit}")
+    first = next((index for index, part in enumerate(parts) if part[0] != "0"), len(parts) - 1)
+    return " ".join(parts[first : first + 2])
+
+
+def coarse(ms: int) -> str:
+    """The largest unit alone, rounded down: ``29d``."""
+    return duration(ms).partition(" ")[0]
+
+
+def local(text: str, zone: tzinfo | None = None) -> str:
+    """A moment on the user's clock (``zone`` None), to the second."""
+    return datetime.fromisoformat(text).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def ago(text: str, now: datetime) -> str:
+    """``3m ago``; less than a second, or a clock that was set back, is ``just now``."""
+    passed = _ms_between(datetime.fromisoformat(text), now)
+    return f"{coarse(passed)} ago" if passed >= _UNITS_MS["s"] else "just now"
+
+
+def until(text: str, now: datetime) -> str:
+    """``in 29d``, or ``now`` once the moment has come."""
+    left = _ms_between(now, datetime.fromisoformat(text))
+    return f"in {coarse(left)}" if left > 0 else "now"
+
+
+def count(number: int, noun: str) -> str:
+    """``1 path``, ``2 paths``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _ms_between(earlier: datetime, later: datetime) -> int:
+    return (later - earlier) // timedelta(milliseconds=1)

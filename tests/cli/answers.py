@@ -1,0 +1,130 @@
+"""Answers of the daemon for the tests that render them; each is complete, as the protocol has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openoxide.daemon.protocol import CheckpointObject, DiffItem, RewindAnswer, ShowAnswer, StateObject, StatusAnswer
+
+NOON = "2026-11-29T12:00:00.000Z"
+ID = "kmqzvwxyklmnopqr"
+
+
+def checkpoint(**changes: Any) -> CheckpointObject:
+    answer: CheckpointObject = {
+        "id": ID,
+        "number": 42,
+        "seq": 7,
+        "created_at": "2026-11-29T11:57:00.000Z",
+        "expires_at": "2026-12-29T11:57:00.000Z",
+        "trigger": "manual",
+        "name": None,
+        "pinned": False,
+        "complete": True,
+        "late": False,
+        "gap": "",
+        "agent": None,
+        "session": None,
+        "prompt": None,
+        "changed": {"added": 3, "modified": 1, "removed": 0},
+        "skipped": 2,
+        "manifest_hash": "b3:00ff",
+        "failed": None,
+    }
+    return {**answer, **changes}  # type: ignore[typeddict-item]
+
+
+def state(**changes: Any) -> StateObject:
+    answer: StateObject = {"kind": "file", "mode": "0644", "size_bytes": 10, "hash": "b3:aa"}
+    return {**answer, **changes}  # type: ignore[typeddict-item]
+
+
+def difference(path: str, status: str = "M", **changes: Any) -> DiffItem:
+    answer: DiffItem = {
+        "path": path,
+        "status": status,
+        "old": None if status == "A" else state(),
+        "new": None if status == "D" else state(size_bytes=2048),
+        "writer": None,
+        "certainty": "unknown",
+    }
+    return {**answer, **changes}  # type: ignore[typeddict-item]
+
+
+def shown(**changes: Any) -> ShowAnswer:
+    answer: ShowAnswer = {
+        **checkpoint(),
+        "ok": True,
+        "git": {"head": "", "branch": "", "origin": ""},
+        "writers": [],
+        "changes": [],
+        "skipped_paths": [],
+    }
+    return {**answer, **changes}  # type: ignore[typeddict-item]
+
+
+def rewound(**changes: Any) -> RewindAnswer:
+    answer: RewindAnswer = {
+        "ok": True,
+        "dry_run": False,
+        "operation": "lnopqrstuvwxyzkl",
+        "kind": "rewind",
+        "scope": "all",
+        "exact": False,
+        "checkpoint": checkpoint(),
+        "pre_rewind_checkpoint": checkpoint(number=43, id="ppppqqqqrrrrssss", trigger="rewind"),
+        "restored": [],
+        "removed": [],
+        "merged": [],
+        "kept": [],
+        "conflicts": [],
+        "skipped": [],
+        "changed_since": [],
+        "notes": [],
+        "untouched": 204,
+        "insertions_bytes": 1229,
+        "deletions_bytes": 340,
+        "undoable_until": "2026-12-29T12:00:00.000Z",
+        "git_note": "",
+    }
+    return {**answer, **changes}  # type: ignore[typeddict-item]
+
+
+def planned(**changes: Any) -> RewindAnswer:
+    return rewound(dry_run=True, operation=None, pre_rewind_checkpoint=None, undoable_until=None, **changes)
+
+
+def status(worktrees: list[dict[str, Any]] | None = None, **daemon: Any) -> StatusAnswer:
+    answer: StatusAnswer = {
+        "ok": True,
+        "daemon": {
+            "pid": 123,
+            "version": "0.1.0",
+            "uptime_ms": 11_520_000,
+            "rss_bytes": 50 << 20,
+            "home": "/home/u/.openoxide",
+            "store_bytes": 3 << 20,
+            "store_writable": True,
+            "problems": [],
+        },
+        "worktrees": [{**WORKTREE, **worktree} for worktree in worktrees or []],  # type: ignore[list-item]
+    }
+    answer["daemon"].update(daemon)  # type: ignore[typeddict-item]
+    return answer
+
+
+WORKTREE = {
+    "root": "/src/app",
+    "project": "app",
+    "state": "watching",
+    "reason": "",
+    "complete": True,
+    "pending": 0,
+    "watches": 214,
+    "seq": 12,
+    "checkpoints": 42,
+    "last_checkpoint_at": "2026-11-29T11:57:00.000Z",
+    "next_expiry": "2026-12-29T11:57:00.000Z",
+    "gaps": [],
+    "interrupted": [],
+}

@@ -1,0 +1,377 @@
+"""What each command asks the daemon for, and what becomes of the answer: streams, exit code, JSON."""
+
+from __future__ import annotations
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from openoxide.cli import catalogue
+from openoxide.errors import (
+    EXIT_CODES,
+    AmbiguousError,
+    ConflictError,
+    NotFoundError,
+    StoreDamagedError,
+    StoreReadOnlyError,
+    VersionMismatchError,
+)
+from tests.cli.answers import checkpoint, difference, planned, rewound, shown, status
+
+SEALED = {"ok": True, **checkpoint()}
+BEGUN = {"ok": True, "turn": "p", "tool": None, "checkpoint": checkpoint()}
+CALLED = {**BEGUN, "tool": "t"}
+ITEMS = {"ok": True, "items": []}
+WATCHED = {
+    "ok": True,
+    "project": "app",
+    "worktree": 1,
+    "root": "/src/app",
+    "checkpoint": checkpoint(),
+    "files": 3,
+    "bytes": 2048,
+    "skipped": 2,
+    "created": True,
+}
+COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
+HERE = "/work"
+PLAIN_REWIND = {"checkpoint": "42", "exact": False, "conflict": "keep", "touch": False, "paths": [], "dry_run": False}
+
+ASKED = [
+    ("status", "status", status(), {}),
+    ("projects", "projects", ITEMS, {}),
+    ("stop", "stop", {"ok": True}, {}),
+    ("watch", "watch", WATCHED, {"path": HERE, "allow_broad": False}),
+    ("watch sub --allow-broad", "watch", WATCHED, {"path": f"{HERE}/sub", "allow_broad": True}),
+    ("unwatch", "unwatch", {"ok": True}, {"path": HERE, "delete_history": False}),
+    ("unwatch /x --delete-history --yes", "unwatch", {"ok": True}, {"path": "/x", "delete_history": True}),
+    ("checkpoint", "checkpoint", SEALED, {"path": HERE, "pin": False}),
+    ("checkpoint -m n --pin", "checkpoint", SEALED, {"path": HERE, "name": "n", "pin": True}),
+    ("log", "log", ITEMS, {"path": HERE, "all": False}),
+    (
+        "log --limit 3 --all --session s --since @2h",
+        "log",
+        ITEMS,
+        {"path": HERE, "limit": 3, "all": True, "session": "s", "since": "@2h"},
+    ),
+    ("show 42", "show", shown(), {"path": HERE, "checkpoint": "42"}),
+    ("diff a", "diff", ITEMS, {"path": HERE, "a": "a", "paths": [], "patch": False}),
+    (
+        "diff a b --patch -- x ../y /z",
+        "diff",
+        ITEMS,
+        {"path": HERE, "a": "a", "b": "b", "paths": [f"{HERE}/x", "/y", "/z"], "patch": True},
+    ),
+    ("cat 42 x/../a", "cat", b"", {"path": HERE, "checkpoint": "42", "file": f"{HERE}/a"}),
+    (
+        "restore 42 --to out -- a",
+        "restore",
+        COPIED,
+        {"path": HERE, "checkpoint": "42", "to": f"{HERE}/out", "paths": [f"{HERE}/a"], "force": False},
+    ),
+    ("rewind 42 --yes", "rewind", rewound(), {"path": HERE, **PLAIN_REWIND}),
+    ("rewind 42 --dry-run", "rewind", planned(), {"path": HERE, **PLAIN_REWIND, "dry_run": True}),
+    (
+        "rewind 42 --yes --scope all --exact --conflict overwrite --touch --code --no-memory -- a",
+        "rewind",
+        rewound(),
+        {
+            "path": HERE,
+            **PLAIN_REWIND,
+            "scope": "all",
+            "exact": True,
+            "conflict": "overwrite",
+            "touch": True,
+            "paths": [f"{HERE}/a"],
+        },
+    ),
+    ("rewind --continue", "settle", rewound(), {"path": HERE, "action": "continue"}),
+    ("rewind --abort", "settle", rewound(), {"path": HERE, "action": "abort"}),
+    ("undo --yes", "undo", rewound(kind="undo"), {"path": HERE, "count": 1, "dry_run": False}),
+    ("undo 2 --dry-run", "undo", planned(kind="undo"), {"path": HERE, "count": 2, "dry_run": True}),
+    ("redo 3 --yes", "redo", rewound(kind="redo"), {"path": HERE, "count": 3, "dry_run": False}),
+    ("operations --limit 2", "operations", ITEMS, {"path": HERE, "limit": 2}),
+    (
+        "turn begin --agent a --session s --prompt p",
+        "turn_begin",
+        BEGUN,
+        {"path": HERE, "agent": "a", "session": "s", "prompt": "p"},
+    ),
+    ("turn end --agent a --session s", "turn_end", BEGUN, {"path": HERE, "agent": "a", "session": "s"}),
+    (
+        "tool begin --agent a --session s --tool t",
+        "tool_begin",
+        CALLED,
+        {"path": HERE, "agent": "a", "session": "s", "tool": "t"},
+    ),
+    (
+        "tool end --agent a --session s --tool t",
+        "tool_end",
+        CALLED,
+        {"path": HERE, "agent": "a", "session": "s", "tool": "t"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "name", "answer", "request_fields"), ASKED, ids=[case[0] for case in ASKED])
+def test_a_command_asks_the_daemon_once_and_prints_its_answer(run, daemon, line, name, answer, request_fields):
+    daemon.answers[name] = answer
+
+    ended = run("-C", HERE, *line.split())
+
+    assert (ended.code, daemon.requests, ended.complaint) == (0, [(name, request_fields)], "")
+    assert ended.text or answer in (ITEMS, b"")
+
+
+@pytest.mark.parametrize(("line", "name", "answer", "request_fields"), ASKED, ids=[case[0] for case in ASKED])
+def test_json_is_the_daemons_answer_in_one_object(run, daemon, line, name, answer, request_fields):
+    daemon.answers[name] = answer
+
+    ended = run("--json", "-C", HERE, *line.split())
+
+    if name == "cat":
+        assert ended.out == answer
+    elif name == "stop":
+        assert ended.json == {"ok": True, "stopped": True}
+    else:
+        assert ended.json == {"ok": True, **answer}
+
+
+def test_every_command_is_asked_for_here():
+    asked = {line if line in catalogue.COMMANDS else line.split(" -")[0] for line, *_ in ASKED}
+
+    assert catalogue.COMMANDS.keys() <= {" ".join(line.split()[:words]) for line in asked for words in (1, 2)}
+
+
+@pytest.mark.parametrize("line", ["checkpoint", "watch"])
+def test_quiet_prints_the_id_alone(run, daemon, line):
+    daemon.answers |= {"checkpoint": SEALED, "watch": WATCHED}
+
+    assert run("-q", line).text == SEALED["id"] + "\n"
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\xff\r\n\x1b[2J", b"no newline", bytes(range(256)) * 4_096])
+def test_cat_writes_the_bytes_and_nothing_else(run, daemon, content):
+    daemon.answers["cat"] = content
+
+    ended = run("cat", "1", "f")
+
+    assert (ended.code, ended.out, ended.err) == (0, content, b"")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [pytest.param(cls, code, id=cls.__name__) for cls, code in EXIT_CODES.items() if cls is not StoreReadOnlyError],
+)
+def test_an_error_of_the_daemon_becomes_its_exit_code(run, daemon, error, code):
+    daemon.answers["status"] = error("it went wrong", hint="do this")
+
+    as_text, as_json = run("status"), run("status", "--json")
+
+    assert (as_text.code, as_text.out, as_text.complaint) == (code, b"", "oxide-ctl: it went wrong\nhint: do this\n")
+    assert (as_json.code, as_json.err) == (code, b"")
+    assert as_json.json == {
+        "ok": False,
+        "error": {"kind": error.kind, "message": "it went wrong", "hint": "do this"},
+    }
+
+
+def test_what_needs_a_store_that_can_be_written_means_six(run, daemon):
+    daemon.answers["checkpoint"] = StoreReadOnlyError("the disk is read-only")
+
+    ended = run("--json", "checkpoint")
+
+    assert (ended.code, ended.json["error"]["kind"]) == (6, "store_read_only")
+
+
+def test_an_error_is_escaped_but_keeps_its_lines(run, daemon):
+    daemon.answers["show"] = NotFoundError("no\x1b[2J\nsuch", hint="\u202edo")
+
+    assert run("show", "x").complaint == "oxide-ctl: no\\x1b[2J\nsuch\nhint: \\u202edo\n"
+
+
+def test_candidates_and_affected_paths_are_listed(run, daemon):
+    named = {"id": "kmqz", "number": 3, "created_at": "2026-11-29T12:00:00.000Z", "name": "n\x1b"}
+    daemon.answers["show"] = [
+        AmbiguousError("`k` fits 2", details={"candidates": [named]}),
+        StoreDamagedError("bytes are missing", details={"paths": ["a", {"path": "b"}]}),
+    ]
+
+    assert run("show", "k").complaint == "oxide-ctl: `k` fits 2\n  #3  kmqz  n\\x1b  2026-11-29T12:00:00.000Z\n"
+    assert run("show", "k").complaint == "oxide-ctl: bytes are missing\n  a\n  b\n"
+
+
+@pytest.mark.parametrize(
+    ("lists", "code"),
+    [
+        ({}, 0),
+        ({"restored": [{"path": "a"}], "removed": [{"path": "b"}]}, 0),
+        ({"kept": [{"path": "newer"}]}, 0),
+        ({"skipped": [{"path": "big"}], "changed_since": [{"path": "c"}], "merged": [{"path": "d"}]}, 0),
+        ({"conflicts": [{"path": "theirs"}]}, 3),
+        ({"conflicts": [{"path": "theirs"}], "restored": [{"path": "a"}]}, 3),
+    ],
+)
+@pytest.mark.parametrize("line", ["rewind 42 --yes", "undo --yes", "redo --yes", "rewind --continue"])
+def test_a_conflict_means_done_in_part_and_nothing_else_does(run, daemon, line, lists, code):
+    daemon.answers |= dict.fromkeys(("rewind", "undo", "redo", "settle"), rewound(**lists))
+
+    assert run(*line.split()).code == code
+
+
+def test_a_dry_run_did_nothing_in_part(run, daemon):
+    daemon.answers["rewind"] = planned(conflicts=[{"path": "theirs"}])
+
+    assert run("rewind", "42", "--dry-run").code == 0
+
+
+def test_newer_files_that_stay_come_with_the_way_to_remove_them(run, daemon):
+    daemon.answers["rewind"] = rewound(kept=[{"path": "newer"}])
+
+    assert "--exact" in run("rewind", "42", "--yes").complaint
+    assert run("-q", "rewind", "42", "--yes").complaint == ""
+    assert run("--json", "rewind", "42", "--yes").complaint == ""
+
+
+@pytest.mark.parametrize("line", ["rewind 42", "rewind 42 --json", "undo", "redo 2", "unwatch --delete-history"])
+def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
+    ended = run(*line.split())
+
+    assert (ended.code, daemon.requests) == (8, [])
+    assert "--yes" in (ended.json["error"]["hint"] if "--json" in line else ended.complaint)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--conversation",
+        "--both",
+        "--summarize-from",
+        "--summarize-up-to",
+        "--memory",
+        "--turn p --only",
+        "--turn p",
+        "--only",
+    ],
+)
+def test_what_is_not_built_fails_honestly(run, daemon, flags):
+    ended = run("--json", "rewind", "42", "--yes", *flags.split())
+
+    assert (ended.code, daemon.requests) == (1, [])
+    assert "is not built yet" in ended.json["error"]["message"]
+    assert ended.json["error"]["hint"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rewind --yes",
+        "rewind 42 --yes --code --both",
+        "rewind 42 --yes --memory --no-memory",
+        "rewind 42 --continue",
+        "rewind --continue --abort",
+        "rewind --abort -- a",
+        "diff a --stat --patch",
+        "history x",
+        "pause",
+        "frobnicate",
+        "",
+    ],
+)
+def test_wrong_usage_reaches_no_daemon(run, daemon, line):
+    as_text, as_json = run(*line.split()), run("--json", *line.split())
+
+    assert (as_text.code, as_json.code, daemon.requests) == (2, 2, [])
+    assert as_text.complaint.startswith("oxide-ctl: ")
+    assert as_json.json["error"]["kind"] == "usage"
+
+
+def test_a_dry_watch_is_not_built(run, daemon):
+    assert run("watch", "--dry-run").code == 1
+
+
+def test_no_daemon_means_six(run, monkeypatch):
+    monkeypatch.setenv("OPENOXIDE_NO_AUTOSTART", "1")
+
+    assert run("--json", "status").json["error"]["kind"] == "daemon_unreachable"
+    assert run("status").code == 6
+
+
+def test_stop_starts_no_daemon_to_stop_it(run, openoxide_home):
+    ended = run("stop")
+
+    assert (ended.code, ended.text) == (0, "no daemon is running\n")
+    assert run("stop", "--json").json == {"ok": True, "stopped": False}
+    assert not openoxide_home.exists()
+
+
+def test_a_daemon_that_hangs_up_is_not_a_stopped_one(run, openoxide_home):
+    openoxide_home.mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(openoxide_home / "oxided.sock"))
+        listener.listen()
+        with ThreadPoolExecutor() as other_side:
+            hung_up = other_side.submit(hang_up, listener)
+
+            assert run("stop").code == 6
+
+            hung_up.result()
+
+
+def hang_up(listener):
+    connection, _ = listener.accept()
+    connection.close()
+
+
+def test_another_version_is_said_plainly(run, daemon):
+    daemon.answers["status"] = VersionMismatchError("the daemon is of version 9", hint="run `oxide-ctl stop`")
+
+    assert run("status").code == 6
+
+
+def test_log_says_when_there_is_more(run, daemon):
+    daemon.answers["log"] = {**ITEMS, "items": [checkpoint()], "next": "cursor"}
+
+    assert "older" in run("log", "--limit", "1").complaint
+    assert run("--json", "log", "--limit", "1").json["next"] == "cursor"
+
+
+def test_a_note_of_the_daemon_goes_to_standard_error(run, daemon):
+    daemon.answers["diff"] = {"ok": True, "items": [difference("a")], "note": "taken is #3"}
+
+    ended = run("diff", "@2h")
+
+    assert (ended.text, ended.complaint) == ("M  a\n", "taken is #3\n")
+
+
+def test_version_and_help_need_no_daemon(run, monkeypatch):
+    monkeypatch.setenv("OPENOXIDE_NO_AUTOSTART", "1")
+
+    assert run("--version").text.startswith("oxide-ctl ")
+    assert run("--json", "--version").json["version"]
+    assert run("--help").code == 0
+
+
+def test_the_help_names_every_exit_code():
+    known = {0, 3, 130, *EXIT_CODES.values()}
+
+    assert catalogue.EXIT_STATUS.keys() == known
+
+
+def test_a_bug_is_a_line_and_not_a_traceback(run, daemon):
+    daemon.answers["log"] = {"ok": True, "items": [{"no": "checkpoint"}]}
+
+    ended = run("log")
+
+    assert ended.code == 1
+    assert ended.complaint.startswith("oxide-ctl: internal error: ")
+    assert "Traceback" not in ended.complaint
+
+
+def test_conflict_and_not_found_keep_their_details_in_json(run, daemon):
+    daemon.answers["rewind"] = ConflictError("refused", details={"conflicts": [{"path": "a"}]})
+    daemon.answers["show"] = NotFoundError("there is no checkpoint #9")
+
+    assert run("--json", "rewind", "1", "--yes").json["error"]["conflicts"] == [{"path": "a"}]
+    assert run("show", "9").code == 5

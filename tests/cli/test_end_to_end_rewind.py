@@ -1,0 +1,238 @@
+"""The contract against the real daemon: rewind, undo, redo, turns and tools."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.contract import CHECKPOINT, REWIND, TOOL, TURN, paths, sealed
+from tests.kit import diff_trees, tree_of
+
+
+def test_rewind_brings_back_and_keeps_what_is_newer(machine, project):
+    before = sealed(machine)
+    then = tree_of(project)
+    (project / "src" / "a.py").write_text("two\n")
+    (project / "run.sh").unlink()
+    shutil.rmtree(project / "empty")
+    (project / "newer").write_text("mine")
+
+    answer = machine.json("rewind", before["id"], "--yes")
+
+    assert answer.keys() >= REWIND
+    assert answer["checkpoint"]["id"] == before["id"]
+    assert answer["pre_rewind_checkpoint"]["trigger"] == "rewind"
+    assert set(paths(answer["restored"])) == {"src/a.py", "run.sh", "empty"}
+    assert [(entry["path"], entry["reason"]) for entry in answer["kept"]] == [("newer", "newer")]
+    assert (answer["removed"], answer["merged"], answer["conflicts"], answer["changed_since"]) == ([], [], [], [])
+    assert answer["untouched"] >= 1
+    assert diff_trees(then, tree_of(project)) == ["newer: new: file"]
+
+
+def test_an_exact_rewind_makes_the_tree_equal(machine, project):
+    before = sealed(machine)["id"]
+    then = tree_of(project)
+    (project / "src" / "a.py").write_text("two\n")
+    (project / "newer").mkdir()
+    (project / "newer" / "file").touch()
+
+    answer = machine.json("rewind", before, "--exact", "--yes")
+
+    assert set(paths(answer["removed"])) == {"newer", "newer/file"}
+    assert diff_trees(then, tree_of(project)) == []
+
+
+def test_a_dry_run_shows_the_plan_and_changes_nothing(machine, project):
+    before = sealed(machine)["id"]
+    (project / "src" / "a.py").write_text("two\n")
+    now = tree_of(project)
+
+    answer = machine.json("rewind", before, "--dry-run")
+
+    assert answer.keys() >= REWIND
+    assert (answer["operation"], paths(answer["restored"])) == (None, ["src/a.py"])
+    assert diff_trees(now, tree_of(project)) == []
+    assert machine.json("operations")["items"] == []
+
+
+def test_paths_narrow_a_rewind(machine, project):
+    before = sealed(machine)["id"]
+    (project / "src" / "a.py").write_text("two\n")
+    (project / "run.sh").write_text("changed")
+
+    answer = machine.json("rewind", before, "--yes", "--", "src")
+
+    assert paths(answer["restored"]) == ["src/a.py"]
+    assert (project / "run.sh").read_text() == "changed"
+
+
+def test_undo_and_redo_walk_the_operations(machine, project):
+    before = sealed(machine)["id"]
+    then = tree_of(project)
+    (project / "src" / "a.py").write_text("two\n")
+    (project / "newer").write_text("mine")
+    now = tree_of(project)
+    rewound = machine.json("rewind", before, "--exact", "--yes")
+
+    undone = machine.json("undo", "--yes")
+    assert undone.keys() >= REWIND | {"undoable_until"}
+    assert diff_trees(now, tree_of(project)) == []
+    machine.json("redo", "--yes")
+    assert diff_trees(then, tree_of(project)) == []
+    machine.json("undo", "1", "--yes")
+    assert diff_trees(now, tree_of(project)) == []
+
+    items = machine.json("operations")["items"]
+    assert rewound["operation"] in [item["operation"] for item in items]
+    assert all(item.keys() >= {"operation", "kind", "undoable_until"} for item in items)
+    assert len(machine.json("operations", "--limit", "1")["items"]) == 1
+
+
+@pytest.mark.parametrize("line", ["undo --yes", "redo --yes", "undo 5 --yes", "rewind --continue", "rewind --abort"])
+def test_nothing_to_walk_or_settle_is_not_found(machine, project, line):
+    assert machine.failure(*line.split(), code=5)["kind"] == "not_found"
+
+
+@pytest.mark.parametrize("line", ["rewind last", "undo", "redo", "unwatch --delete-history"])
+def test_what_needs_a_yes_is_refused_without(machine, project, line):
+    now = tree_of(project)
+
+    assert machine.failure(*line.split(), code=8)["kind"] == "refused"
+    assert diff_trees(now, tree_of(project)) == []
+
+
+def agent_writes(machine, project):
+    """A turn that changes one file and makes another."""
+    machine.json("turn", "begin", *TURN)
+    (project / "src" / "a.py").write_text("agent\n")
+    (project / "made").write_text("agent\n")
+    machine.json("turn", "end", *TURN)
+
+
+def test_a_turn_is_declared_and_taken_back(machine, project):
+    begun = machine.json("turn", "begin", *TURN)
+    assert (begun["checkpoint"]["trigger"], begun["checkpoint"]["prompt"]) == ("prompt", "p1")
+    (project / "made").write_text("agent\n")
+    ended = machine.json("turn", "end", "--agent", "codex", "--session", "s1")
+    assert ended["turn"] == begun["turn"]
+    (project / "mine").write_text("mine")
+
+    answer = machine.json("rewind", "turn:-1", "--yes")
+
+    assert answer["scope"] == "session"
+    assert paths(answer["removed"]) == ["made"]
+    assert (project / "mine").read_text() == "mine"
+
+
+def test_a_tool_call_is_declared(machine, project):
+    machine.json("turn", "begin", *TURN)
+    begun = machine.json("tool", "begin", *TOOL)
+    (project / "made").touch()
+    ended = machine.json("tool", "end", *TOOL)
+
+    assert begun["tool"] == ended["tool"]
+    assert begun["checkpoint"].keys() >= CHECKPOINT
+    (item,) = machine.json("diff", "turn:-1")["items"]
+    assert (item["path"], item["certainty"]) == ("made", "likely")
+
+
+def test_a_later_edit_is_a_conflict_and_the_rest_is_done(machine, project):
+    agent_writes(machine, project)
+    (project / "src" / "a.py").write_text("mine\n")
+
+    answer = machine.json("rewind", "turn:-1", "--yes", code=3)
+
+    assert [(entry["path"], bool(entry["reason"])) for entry in answer["conflicts"]] == [("src/a.py", True)]
+    assert paths(answer["removed"]) == ["made"]
+    assert (project / "src" / "a.py").read_text() == "mine\n"
+    text = machine.run("rewind", "turn:-1", "--yes")
+    assert text.code == 3
+    assert "  ! src/a.py" in text.text
+
+
+@pytest.mark.parametrize("scope", ["turn", "session", "all"])
+def test_the_scope_can_be_typed(machine, project, scope):
+    agent_writes(machine, project)
+
+    answer = machine.json("rewind", "turn:-1", "--yes", "--scope", scope)
+
+    assert answer["scope"] == scope
+    assert paths(answer["removed"]) == ["made"]
+    assert (project / "src" / "a.py").read_text() == "one\n"
+
+
+@pytest.fixture
+def held_database(machine, project):
+    """A database of the project that this process holds open, changed since the checkpoint `before`."""
+    with sqlite3.connect(project / "app.db") as database:
+        database.execute("create table t(x)")
+        database.commit()
+        sealed(machine, "before")
+        database.execute("insert into t values (1)")
+        database.commit()
+        (project / "src" / "a.py").write_text("two\n")
+        yield database
+    database.close()
+
+
+def test_a_database_that_is_held_open_is_left_alone(machine, project, held_database):
+    answer = machine.json("rewind", "before", "--yes", code=3)
+
+    assert "app.db" in paths(answer["conflicts"])
+    assert str(os.getpid()) in next(entry["reason"] for entry in answer["conflicts"] if entry["path"] == "app.db")
+    assert paths(answer["restored"]) == ["src/a.py"]
+    assert held_database.execute("select count(*) from t").fetchone() == (1,)
+
+
+def test_an_exact_rewind_with_a_conflict_is_refused_as_a_whole(machine, project, held_database):
+    now = tree_of(project)
+
+    assert machine.failure("rewind", "before", "--exact", "--yes", code=4)["kind"] == "conflict"
+    assert diff_trees(now, tree_of(project)) == []
+
+
+def test_it_says_what_git_will_say(machine):
+    root = machine.project
+    subprocess.run(["git", "init", "-q", root], check=True)
+    (root / "a").write_text("one")
+    subprocess.run(["git", "-C", root, "add", "a"], check=True)
+    subprocess.run(["git", "-C", root, "commit", "-q", "-m", "one"], check=True)
+    machine.json("watch")
+    sealed(machine, "before")
+    (root / "a").write_text("two")
+    subprocess.run(["git", "-C", root, "commit", "-q", "-a", "-m", "two"], check=True)
+    head = subprocess.run(["git", "-C", root, "rev-parse", "HEAD"], capture_output=True, check=True).stdout
+
+    answer = machine.json("rewind", "before", "--yes")
+
+    assert "git " in answer["git_note"]
+    assert subprocess.run(["git", "-C", root, "rev-parse", "HEAD"], capture_output=True, check=True).stdout == head
+
+
+def test_modes_and_times_come_back(machine, project):
+    os.utime(project / "run.sh", ns=(1_000_000_000_000_000_001, 1_000_000_000_000_000_001))
+    before = sealed(machine)["id"]
+    (project / "run.sh").write_text("x")
+    (project / "run.sh").chmod(0o600)
+
+    machine.json("rewind", before, "--yes")
+
+    found = (project / "run.sh").stat()
+    assert (found.st_mode & 0o7777, found.st_mtime_ns) == (0o755, 1_000_000_000_000_000_001)
+
+
+def test_a_path_that_is_no_text_comes_with_its_bytes(machine, project):
+    before = sealed(machine)["id"]
+    Path(os.fsdecode(os.fsencode(project) + b"/\xff\n")).write_text("x")
+
+    (item,) = machine.json("diff", before)["items"]
+
+    assert (item["path"], item["path_b64"]) == ("\\xff\\x0a", "/wo=")
+    assert machine.run("cat", "last", os.fsdecode(b"\xff\n")).code == 5
+    sealed(machine)
+    assert machine.run("cat", "last", os.fsdecode(b"\xff\n")).out == b"x"

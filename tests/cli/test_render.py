@@ -1,0 +1,300 @@
+"""Whole screens: what people read of an answer."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from textwrap import dedent
+
+import pytest
+
+from openoxide.cli import changes, render
+from tests.cli import answers
+from tests.cli.answers import NOON, checkpoint, difference, planned, rewound, shown, state, status
+
+NOW = datetime.fromisoformat(NOON)
+EVIL = "a\x1b[2Jb\n\u202ec\udcff"
+TENS = {"added": 10, "modified": 10, "removed": 10}
+
+
+def screen(text: str) -> str:
+    return dedent(text).strip("\n")
+
+
+def test_log_has_a_line_for_each_checkpoint():
+    items = [
+        checkpoint(number=100, name="before the agent", pinned=True, expires_at=None),
+        checkpoint(number=99, trigger="prompt", agent="codex", prompt="p1", late=True),
+        checkpoint(
+            number=8,
+            trigger="quiet",
+            complete=False,
+            gap="overflow",
+            changed=TENS,
+        ),
+        checkpoint(number=7, failed="disk full", expires_at=None),
+    ]
+
+    assert render.log(items, NOW, UTC) == screen("""
+        #100  kmqzvwxy  2026-11-29 11:57:00  manual  +3 ~1 -0     before the agent  pinned
+         #99  kmqzvwxy  2026-11-29 11:57:00  prompt  +3 ~1 -0     codex p1  late  expires in 29d
+          #8  kmqzvwxy  2026-11-29 11:57:00  quiet   +10 ~10 -10  incomplete: overflow  expires in 29d
+          #7  kmqzvwxy  2026-11-29 11:57:00  manual  +3 ~1 -0     failed: disk full
+    """).replace("\n        ", "\n")
+
+
+def test_show_tells_everything_once():
+    answer = shown(
+        name="n",
+        agent="codex",
+        session="s1",
+        prompt="p1",
+        git={"head": "0123456789abcdef", "branch": "main", "origin": ""},
+        changes=[difference("src/a.py"), difference("new", "A")],
+        writers=[
+            {
+                "certainty": "likely",
+                "agent": "codex",
+                "sessions": ["s1"],
+                "prompts": ["p1"],
+                "operation": None,
+                "paths": 1,
+            },
+            {
+                "certainty": "operation",
+                "agent": None,
+                "sessions": [],
+                "prompts": [],
+                "operation": "oooopppp",
+                "paths": 2,
+            },
+        ],
+        skipped_paths=[{"path": "node_modules", "reason": "dependencies"}, {"path": "big", "reason": "too_large"}],
+    )
+
+    assert render.show(answer, NOW, zone=UTC) == screen("""
+        checkpoint #42 kmqzvwxyklmnopqr
+        sealed      2026-11-29 11:57:00 (3m ago), manual
+        name        n
+        kept        expires in 29d
+        coverage    complete
+        agent       codex
+        session     s1
+        prompt      p1
+        git         main 0123456789ab
+        changes     +3 ~1 -0
+          M src/a.py
+          A new
+        writer      likely codex session s1, 1 path
+        writer      operation oooopppp, 2 paths
+        skipped     2 paths
+          node_modules  (dependencies)
+          big  (too_large)
+    """)
+
+
+def test_status_tells_what_is_wrong():
+    worktrees = [
+        {},
+        {
+            "root": "/src/other",
+            "state": "paused",
+            "reason": "root_vanished",
+            "complete": False,
+            "pending": 1,
+            "last_checkpoint_at": None,
+            "next_expiry": None,
+            "checkpoints": 0,
+            "gaps": [{"cause": "overflow", "opened_at": "2026-11-29T11:59:30.000Z"}],
+            "interrupted": ["oooppppqqqqrrrr"],
+        },
+    ]
+
+    assert render.status(status(worktrees, problems=["a job failed"], store_writable=False), NOW) == screen("""
+        daemon      0.1.0, pid 123, up 3h 12m
+        memory      50.0 MiB
+        home        /home/u/.openoxide
+        store       3.0 MiB, READ-ONLY
+        problem     a job failed
+
+        /src/app
+          state       watching, complete
+          pending     0 changes; 214 watch handles, seq 12
+          kept        42 checkpoints, last 3m ago
+          expiry      next one in 29d
+
+        /src/other
+          state       paused (root_vanished), INCOMPLETE
+          pending     1 change; 214 watch handles, seq 12
+          kept        0 checkpoints
+          gap         overflow, since 30s ago
+          interrupted operation oooppppq; settle it with `oxide-ctl rewind --continue` or `--abort`
+    """)
+
+
+def test_nothing_watched_is_said():
+    assert render.status(status(), NOW).endswith("\n\nnothing is watched")
+
+
+def test_a_plan_marks_each_path_by_what_happens_to_it():
+    answer = planned(
+        restored=[{"path": "back"}, {"path": "maybe", "reason": "likely"}],
+        removed=[{"path": "gone"}],
+        merged=[{"path": "both"}],
+        conflicts=[{"path": "theirs", "reason": "changed_later"}],
+        kept=[{"path": "newer", "reason": "newer"}],
+        skipped=[{"path": "big", "reason": "too_large"}],
+        notes=["a note"],
+        git_note="HEAD moved since\ngit checkout 0123456",
+    )
+
+    assert changes.plan(answer) == screen("""
+        plan: rewind to #42 (kmqzvwxy), scope all
+          + back
+          + maybe  (likely)
+          - gone
+          * both
+          ! theirs  (changed_later)
+          = newer  (newer)
+          ? big  (too_large)
+        2 restored, 1 removed, 1 merged, 1 in conflict, 1 kept, 1 not recorded, 204 untouched; +1.2 KiB -340 B
+        a note
+        git: HEAD moved since
+        git: git checkout 0123456
+    """)
+
+
+def test_what_was_done_ends_with_the_way_back():
+    answer = rewound(exact=True, removed=[{"path": "x"}], changed_since=[{"path": "y"}])
+
+    assert changes.done(answer, "rewound", zone=UTC) == screen("""
+        rewound: rewind to #42 (kmqzvwxy), scope all, exact
+          - x
+          ~ y
+        1 removed, 1 changed since, 204 untouched; +1.2 KiB -340 B
+        the state before is checkpoint #43 (ppppqqqq)
+        `oxide-ctl undo` takes it back; undoable until 2026-12-29 12:00:00
+    """)
+
+
+DIFFERENCES = [
+    difference("src/a.py", patch="--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-old\n+\tnew\r\n"),
+    difference("added", "A"),
+    difference("tool", new=state(mode="0755"), writer="codex", certainty="likely"),
+    difference("turned", "T", new={"kind": "symlink", "mode": "0777", "size_bytes": 3, "target": "x"}),
+]
+
+
+def test_a_difference_is_a_letter_and_a_path():
+    assert changes.diff(DIFFERENCES, "name-status") == screen("""
+        M  src/a.py
+        A  added
+        M  tool  (mode 0644 -> 0755)
+        T  turned  (mode 0644 -> 0777)
+    """)
+
+
+def test_verbose_adds_who_wrote_it():
+    assert "M  tool  (mode 0644 -> 0755; likely codex)" in changes.diff(DIFFERENCES, "name-status", verbose=True)
+
+
+def test_stat_shows_sizes_and_a_total():
+    assert changes.diff(DIFFERENCES, "stat") == screen("""
+        M  src/a.py  10 B -> 2.0 KiB
+        A  added     none -> 2.0 KiB
+        M  tool      10 B -> 10 B
+        T  turned    10 B -> symlink
+        4 differences: 1 added, 2 modified, 1 of another type
+    """)
+
+
+def test_a_patch_keeps_tabs_and_shows_other_control_characters():
+    assert changes.diff(DIFFERENCES[:2], "patch") == (
+        "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-old\n+\tnew\\x0d\nA  added"
+    )
+
+
+def test_long_lists_are_cut_unless_asked_for():
+    answer = planned(restored=[{"path": f"f{number:02}"} for number in range(render.MOST_PATHS + 3)])
+
+    assert "  + f19\n  ... and 3 more (-v lists all)\n" in changes.plan(answer)
+    assert "  + f22\n" in changes.plan(answer, verbose=True)
+
+
+def test_a_list_without_items_says_so():
+    assert (render.log([], NOW), render.projects([], NOW), render.operations([])) == (
+        "no checkpoints",
+        "no projects",
+        "no operations",
+    )
+
+
+OPERATION = {
+    "operation": "oooopppprrrrssss",
+    "kind": "rewind",
+    "at": NOON,
+    "phase": "done",
+    "reverses": None,
+    "undone": False,
+    "undoable": True,
+    "undoable_until": "2026-12-29T12:00:00.000Z",
+    "checkpoint": None,
+    "pre_rewind_checkpoint": None,
+    "restored": 2,
+    "removed": 1,
+    "conflicts": 0,
+    "summary": "to #42",
+}
+PROJECT = {
+    "project": "app",
+    "root": "/src/app",
+    "watching": True,
+    "checkpoints": 1,
+    "store_bytes": 2048,
+    "last_change_at": "2026-11-29T11:00:00.000Z",
+}
+
+
+def test_operations_and_projects_are_tables():
+    undone = {**OPERATION, "undone": True, "undoable": False, "kind": "undo"}
+    stopped = {**PROJECT, "watching": False, "last_change_at": None}
+
+    assert render.operations([OPERATION, undone], UTC) == screen("""
+        oooopppp  2026-11-29 12:00:00  rewind  done    +2 -1 !0  to #42  undoable until 2026-12-29 12:00:00
+        oooopppp  2026-11-29 12:00:00  undo    undone  +2 -1 !0  to #42
+    """)
+    assert render.projects([PROJECT, stopped], NOW) == screen("""
+        watching  1 checkpoint  2.0 KiB  changed 1h ago  /src/app
+        stopped   1 checkpoint  2.0 KiB  no changes      /src/app
+    """)
+
+
+PATHS = [{"path": EVIL, "reason": EVIL}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        render.log([checkpoint(name=EVIL), checkpoint(agent=EVIL, prompt=EVIL), checkpoint(complete=False, gap=EVIL)], NOW),
+        render.show(shown(name=EVIL, session=EVIL, changes=[difference(EVIL)], skipped_paths=PATHS,
+                          git={"head": EVIL, "branch": EVIL, "origin": ""}), NOW),
+        render.status(status([{"root": EVIL, "reason": EVIL, "gaps": [{"cause": EVIL, "opened_at": NOON}]}], home=EVIL), NOW),
+        render.projects([{**PROJECT, "root": EVIL}], NOW),
+        render.operations([{**OPERATION, "summary": EVIL}]),
+        render.restore({"ok": True, "to": EVIL, "written": PATHS, "skipped": PATHS, "notes": [EVIL]}, verbose=True),
+        render.window({"ok": True, "turn": EVIL, "tool": EVIL, "checkpoint": checkpoint(name=EVIL)}, "began", NOW),
+        changes.plan(planned(restored=PATHS, conflicts=PATHS, notes=[EVIL], git_note=EVIL)),
+        changes.diff([difference(EVIL, writer=EVIL, certainty="likely")], "name-status", verbose=True),
+        changes.diff([difference(EVIL)], "stat"),
+        changes.diff([difference("x", patch=f"+{EVIL}\n")], "patch"),
+    ],
+)  # fmt: skip
+def test_what_others_named_reaches_the_screen_escaped(text):
+    assert all(char.isprintable() or char in "\n\t" for char in text)
+    assert r"\x1b[2Jb" in text
+    assert r"\u202ec\xff" in text
+
+
+def test_the_answers_used_here_are_complete():
+    assert answers.checkpoint().keys() == answers.CheckpointObject.__annotations__.keys()
+    assert answers.rewound().keys() == answers.RewindAnswer.__annotations__.keys()
+    assert answers.WORKTREE.keys() == render.WorktreeStatus.__annotations__.keys()

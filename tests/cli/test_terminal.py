@@ -1,0 +1,247 @@
+"""What happens on a terminal: plans, questions, the choice of actions, progress, Ctrl-C."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+
+import pytest
+
+from openoxide.errors import VersionMismatchError
+from tests.cli.answers import checkpoint, planned, rewound, status
+from tests.cli.test_commands import WATCHED
+
+PLAN = planned(restored=[{"path": "back"}], removed=[{"path": "gone"}], git_note="git checkout 0123456")
+
+
+def sent(daemon, field="dry_run"):
+    return [request[field] for _, request in daemon.requests]
+
+
+@pytest.mark.parametrize(
+    ("line", "back"),
+    [("rewind 42 --code", "undo"), ("undo", "redo"), ("redo 2", "undo")],
+    ids=["rewind", "undo", "redo"],
+)
+def test_the_plan_is_shown_before_the_question(terminal, daemon, line, back):
+    daemon.answers = dict.fromkeys(("rewind", "undo", "redo"), None)
+    name = line.split()[0]
+    daemon.answers[name] = [{**PLAN, "kind": name}, rewound(kind=name, restored=[{"path": "back"}])]
+
+    screen = terminal(*line.split())
+    screen.expect(f"{name}? [y/N]")
+    assert sent(daemon) == [True]
+    plan = screen.seen.partition("git checkout 0123456")[0]
+    assert "  + back\r\n  - gone\r\n" in plan
+    assert "1 restored, 1 removed, 204 untouched" in plan
+    screen.type("y\n")
+
+    assert screen.ended() == 0
+    assert sent(daemon) == [True, False]
+    assert f"`oxide-ctl {back}` takes it back" in screen.seen
+
+
+@pytest.mark.parametrize("typed", ["n\n", "\n", "yess\n", "\x04"])
+def test_anything_but_a_yes_changes_nothing(terminal, daemon, typed):
+    daemon.answers["rewind"] = PLAN
+
+    screen = terminal("rewind", "42", "--code")
+    screen.expect("[y/N]")
+    screen.type(typed)
+
+    assert screen.ended() == 8
+    assert sent(daemon) == [True]
+    assert "not confirmed, nothing was changed" in screen.seen
+
+
+def test_without_an_action_the_five_are_offered_and_code_is_the_default(terminal, daemon):
+    daemon.answers["rewind"] = [PLAN, rewound()]
+
+    screen = terminal("rewind", "42")
+    screen.expect("rewind what? [3]")
+    for number, words in enumerate(
+        ["code and conversation", "conversation", "code", "summarize from here", "summarize up to here"], 1
+    ):
+        assert f"  {number}  {words}\r\n" in screen.seen
+    assert daemon.requests == []
+    screen.type("\n")
+    screen.expect("rewind? [y/N]")
+    screen.type("yes\n")
+
+    assert screen.ended() == 0
+    assert sent(daemon) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "said"),
+    [
+        ("1", 1, "`rewind --both` is not built yet"),
+        ("2", 1, "`rewind --conversation` is not built yet"),
+        ("4", 1, "`rewind --summarize-from` is not built yet"),
+        ("5", 1, "`rewind --summarize-up-to` is not built yet"),
+        ("6", 8, "nothing was changed"),
+        ("code", 8, "nothing was changed"),
+    ],
+)
+def test_other_actions_are_refused_honestly(terminal, daemon, typed, code, said):
+    screen = terminal("rewind", "42")
+    screen.expect("rewind what? [3]")
+    screen.type(f"{typed}\n")
+
+    assert screen.ended() == code
+    assert said in screen.seen
+    assert daemon.requests == []
+
+
+@pytest.mark.parametrize(("typed", "exact"), [("y", True), ("n", False)])
+def test_newer_files_are_asked_about(terminal, daemon, typed, exact):
+    kept = planned(kept=[{"path": "newer", "reason": "newer"}])
+    daemon.answers["rewind"] = [kept, *([planned(exact=True, removed=[{"path": "newer"}])] if exact else []), rewound()]
+
+    screen = terminal("rewind", "42", "--code")
+    screen.expect("1 newer path would stay; remove them too? [y/N]")
+    screen.type(f"{typed}\n")
+    screen.expect("rewind? [y/N]")
+    assert ("  - newer" in screen.seen) is exact
+    screen.type("y\n")
+
+    assert screen.ended() == 0
+    assert sent(daemon, "exact")[-1] is exact
+    assert sent(daemon) == [True] * (1 + exact) + [False]
+
+
+def test_deleting_history_is_asked_about(terminal, daemon):
+    daemon.answers["unwatch"] = {"ok": True}
+
+    refused = terminal("unwatch", "--delete-history")
+    refused.expect("cannot be undone [y/N]")
+    refused.type("n\n")
+    assert refused.ended() == 8
+    assert daemon.requests == []
+
+    agreed = terminal("unwatch", "--delete-history")
+    agreed.expect("[y/N]")
+    agreed.type("y\n")
+    assert agreed.ended() == 0
+    assert sent(daemon, "delete_history") == [True]
+
+
+@pytest.mark.parametrize("line", ["--json rewind 42", "--json undo"])
+def test_with_json_nothing_is_asked(terminal, daemon, line):
+    screen = terminal(*line.split())
+
+    assert screen.ended() == 8
+    assert '"kind": "refused"' in screen.seen
+
+
+def test_a_screen_without_a_keyboard_is_not_asked(terminal, daemon):
+    screen = terminal("rewind", "42", stdin=subprocess.DEVNULL)
+
+    assert screen.ended() == 8
+    assert daemon.requests == []
+
+
+def test_with_a_yes_nothing_is_asked(terminal, daemon):
+    daemon.answers["rewind"] = rewound(conflicts=[{"path": "theirs"}])
+
+    screen = terminal("rewind", "42", "--yes")
+
+    assert screen.ended() == 3
+    assert sent(daemon) == [False]
+
+
+def test_a_daemon_of_another_version_is_restarted_on_request(terminal, daemon):
+    daemon.answers["status"] = [VersionMismatchError("the daemon is of version 9", hint="stop it"), status()]
+    daemon.answers["stop"] = {"ok": True}
+
+    screen = terminal("status")
+    screen.expect("stop that daemon and start one of this version? [y/N]")
+    assert "oxide-ctl: the daemon is of version 9" in screen.seen
+    screen.type("y\n")
+
+    assert screen.ended() == 0
+    assert [name for name, _ in daemon.requests] == ["status", "stop", "status"]
+    assert "nothing is watched" in screen.seen
+
+
+def test_a_restart_that_is_not_wanted_fails(terminal, daemon):
+    daemon.answers["status"] = VersionMismatchError("the daemon is of version 9")
+
+    screen = terminal("status")
+    screen.expect("[y/N]")
+    screen.type("n\n")
+
+    assert screen.ended() == 6
+    assert [name for name, _ in daemon.requests] == ["status"]
+
+
+def test_a_log_on_a_terminal_is_a_screenful(terminal, daemon):
+    daemon.answers["log"] = {"ok": True, "items": [checkpoint()]}
+
+    assert terminal("log").ended() == 0
+    assert terminal("--json", "log").ended() == 0
+    assert [request.get("limit") for _, request in daemon.requests] == [50, None]
+
+
+def test_progress_is_drawn_and_leaves_nothing_behind(terminal, daemon):
+    shown = threading.Event()
+
+    def watch(_request, report):
+        report({"stage": "hashing", "done": 3, "total": 10, "bytes": 2048})
+        shown.wait(30)
+        return WATCHED
+
+    daemon.routes["watch"] = watch
+    screen = terminal("watch")
+    screen.expect("hashing")
+    screen.expect("3/10")
+    screen.expect("2.0 KiB")
+    shown.set()
+
+    assert screen.ended() == 0
+    assert "watching /src/app" in screen.seen
+
+
+@pytest.mark.parametrize("line", ["-q watch", "--json watch"])
+def test_no_progress_for_programs(terminal, daemon, line):
+    reported = threading.Event()
+
+    def watch(_request, report):
+        report({"stage": "hashing", "done": 3, "total": 10, "bytes": 0})
+        reported.set()
+        return WATCHED
+
+    daemon.routes["watch"] = watch
+    screen = terminal(*line.split())
+
+    assert screen.ended() == 0
+    assert reported.is_set()
+    assert "hashing" not in screen.seen
+
+
+def test_no_colours_are_written(terminal, daemon):
+    daemon.answers["rewind"] = planned(restored=[{"path": "a"}])
+
+    screen = terminal("rewind", "42", "--dry-run")
+
+    assert screen.ended() == 0
+    assert "\x1b" not in screen.seen
+
+
+def test_an_interrupt_ends_quietly_with_130(terminal, daemon):
+    asked = threading.Event()
+    ended = threading.Event()
+
+    def wait(_request, _report):
+        asked.set()
+        ended.wait(30)
+        return status()
+
+    daemon.routes["status"] = wait
+    screen = terminal("status")
+    asked.wait(30)
+    screen.interrupt()
+
+    assert screen.ended() == 130
+    ended.set()
+    assert "Traceback" not in screen.seen

@@ -1,0 +1,77 @@
+"""Times, sizes and counts as people read them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from openoxide.cli.units import ago, coarse, count, duration, local, size, until
+from openoxide.clock import rfc3339
+
+NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
+SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
+
+
+def at(ms_from_noon: int) -> str:
+    return rfc3339(int(NOON.timestamp() * 1000) + ms_from_noon)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1536, "1.5 KiB"),
+        (1 << 20, "1.0 MiB"),
+        (5 << 30, "5.0 GiB"),
+        (3 << 40, "3.0 TiB"),
+        (2048 << 40, "2048.0 TiB"),
+    ],
+)
+def test_a_size_has_the_largest_unit_that_fits(size_bytes, text):
+    assert size(size_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "0s"),
+        (999, "0s"),
+        (SECOND, "1s"),
+        (MINUTE + 5 * SECOND, "1m 5s"),
+        (10 * MINUTE, "10m 0s"),
+        (3 * HOUR + 12 * MINUTE + 59 * SECOND, "3h 12m"),
+        (30 * DAY - 1, "29d 23h"),
+    ],
+)
+def test_a_duration_shows_two_units_rounded_down(ms, text):
+    assert duration(ms) == text
+    assert coarse(ms) == text.split()[0]
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0, "just now"), (-999, "just now"), (5_000, "just now"), (-SECOND, "1s ago"), (-90 * MINUTE, "1h ago")],
+)
+def test_an_age_is_never_negative(ms, text):
+    assert ago(at(ms), NOON) == text
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"), [(0, "now"), (-DAY, "now"), (1, "in 0s"), (30 * DAY - 1, "in 29d"), (2 * HOUR, "in 2h")]
+)
+def test_what_is_due_is_due_now(ms, text):
+    assert until(at(ms), NOON) == text
+
+
+def test_moments_are_shown_on_the_clock_of_the_zone():
+    assert local(at(500), UTC) == "2026-11-29 12:00:00"
+    assert local(at(0), timezone(timedelta(hours=5, minutes=30))) == "2026-11-29 17:30:00"
+    assert local(at(0)) == "2026-11-29 12:00:00"  # the tests' own zone is UTC
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 paths"), (1, "1 path"), (2, "2 paths")])
+def test_one_thing_is_singular(number, text):
+    assert count(number, "path") == text
