@@ -19,9 +19,11 @@ from openoxide.checkpoints.model import (
     Kind,
     Version,
     Writer,
+    split,
     sqlite_base,
 )
 
+OWNER_MAY_CHANGE = 0o300
 RESTORABLE_SPECIAL = frozenset({b"fifo"})
 
 
@@ -88,10 +90,13 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindPlan:
-    """What a rewind will do. Every list is in path order."""
+    """What a rewind will do. Every list is in path order. ``opened``: directories that allow no changes now, whose mode
+    is widened for as long as the exchange takes.
+    """
 
     restore: tuple[Change, ...] = ()
     remove: tuple[Change, ...] = ()
+    opened: tuple[Change, ...] = ()
     kept: tuple[Left, ...] = ()
     conflicts: tuple[Left, ...] = ()
     skipped: tuple[Left, ...] = ()
@@ -199,6 +204,7 @@ def complete(decisions: Decisions, around: Surroundings) -> RewindPlan:
     return RewindPlan(
         restore=tuple(change for change in ordered if change.wanted.exists),
         remove=tuple(change for change in ordered if not change.wanted.exists),
+        opened=tuple(_to_open(changes, around)),
         kept=tuple(Left(path=path, reason=kept[path].reason) for path in sorted(kept)),
         conflicts=tuple(Left(path=path, reason=conflicts[path]) for path in sorted(conflicts)),
         skipped=tuple(sorted(skipped, key=lambda left: left.path)),
@@ -274,6 +280,18 @@ def _need_parents(changes: dict[bytes, Change], conflicts: dict[bytes, str], aro
             break
 
 
+def _to_open(changes: Mapping[bytes, Change], around: Surroundings) -> list[Change]:
+    """Directories that entries have to be changed in and whose mode forbids it to their owner."""
+    parents = {split(path)[0] for path in changes} - {b""}
+    found = []
+    for parent in sorted(parents):
+        now, _ = around.folders.get(parent, (ABSENT, ABSENT))
+        if now.kind is Kind.DIRECTORY and now.mode & OWNER_MAY_CHANGE != OWNER_MAY_CHANGE:
+            wanted = changes[parent].wanted if parent in changes else now
+            found.append(Change(path=parent, now=now, wanted=wanted))
+    return found
+
+
 def ancestors(path: bytes) -> list[bytes]:
     """Topmost first, without ``path`` itself and the root."""
     parts = path.split(b"/")
@@ -285,6 +303,6 @@ def surroundings_needed(decisions: Decisions) -> tuple[list[bytes], set[bytes], 
     leaving = [
         c.path for c in decisions.changes if c.now.kind is Kind.DIRECTORY and c.wanted.kind is not Kind.DIRECTORY
     ]
-    folders = {folder for c in decisions.changes if c.wanted.exists for folder in ancestors(c.path)}
+    folders = {folder for c in decisions.changes for folder in ancestors(c.path)}
     paths = [c.path for c in [*decisions.changes, *decisions.kept]]
     return leaving, folders, {base for path in paths if (base := sqlite_base(path)) is not None}

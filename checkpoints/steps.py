@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from openoxide.checkpoints.model import ABSENT, FileState, Kind
-from openoxide.checkpoints.plan import Change, RewindPlan
+from openoxide.checkpoints.plan import OWNER_MAY_CHANGE, Change, RewindPlan
 
 NEW_FOLDER_MODE = 0o700
 
@@ -42,7 +42,10 @@ class Step:
 def steps_of(plan: RewindPlan) -> tuple[Step, ...]:
     """The steps of ``plan``, in the order they must be done."""
     changes = sorted(plan.changes, key=lambda change: (_depth(change), change.path))
-    found: list[tuple[Action, bytes, FileState, FileState]] = []
+    opened = {change.path: replace(change.now, mode=change.now.mode | OWNER_MAY_CHANGE) for change in plan.opened}
+    found: list[tuple[Action, bytes, FileState, FileState]] = [
+        (Action.MODE, change.path, change.now, opened[change.path]) for change in plan.opened
+    ]
     for change in reversed(changes):
         if change.now.exists and not _exchangeable(change) and not _only_mode(change):
             action = Action.RMDIR if change.now.kind is Kind.DIRECTORY else Action.REMOVE
@@ -51,10 +54,11 @@ def steps_of(plan: RewindPlan) -> tuple[Step, ...]:
         if change.wanted.exists and not _only_mode(change):
             old = change.now if _exchangeable(change) else ABSENT
             found.append((Action.PLACE, change.path, old, change.wanted))
-    for change in reversed(changes):
+    closing = {change.path: change for change in [*plan.opened, *changes]}
+    for change in sorted(closing.values(), key=lambda change: (_depth(change), change.path), reverse=True):
         if change.wanted.kind is Kind.DIRECTORY:
             old = change.now if _only_mode(change) else FileState(kind=Kind.DIRECTORY, mode=NEW_FOLDER_MODE)
-            found.append((Action.MODE, change.path, old, change.wanted))
+            found.append((Action.MODE, change.path, opened.get(change.path, old), change.wanted))
     return tuple(
         Step(number=number, action=action, path=path, old=old, new=new)
         for number, (action, path, old, new) in enumerate(found)

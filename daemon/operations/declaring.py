@@ -121,7 +121,7 @@ def _writes(request: Request, watched: Watched) -> dict[bytes, BlobHash]:
 def _answer(turn: Window, tool: Window | None, sealed: Checkpoint) -> WindowAnswer:
     return {
         "ok": True,
-        "turn": str(turn.id),
-        "tool": str(tool.id) if tool else None,
+        "turn": turn.prompt,
+        "tool": tool.tool if tool else None,
         "checkpoint": checkpoint_object(sealed),
     }

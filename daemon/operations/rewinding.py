@@ -19,7 +19,7 @@ from openoxide.checkpoints.plan import RewindPlan, Scope
 from openoxide.checkpoints.rewind import Request as PlanRequest
 from openoxide.checkpoints.rewind import plan_reverse, plan_rewind
 from openoxide.checkpoints.timeline import Attribute
-from openoxide.daemon.answers import checkpoint_object, outcome_entries, planned_outcomes, time_or_none
+from openoxide.daemon.answers import checkpoint_object, left_entries, outcome_entries, planned_outcomes, time_or_none
 from openoxide.daemon.operations.looking import named_checkpoint, require_known
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.protocol import RewindAnswer
@@ -110,6 +110,8 @@ def _walk(service: Service, request: Request, report: Reporter, kind: OperationK
                 hint="run `oxide-ctl operations`",
             )
         answers = [_reverse_one(service, watched, kind, report, dry_run=dry_run)]
+        if dry_run and count > 1:
+            answers[0]["notes"].append(f"only the first of {count} steps is planned here")
         if not dry_run:  # a second step cannot be planned before the first is done
             answers += [_reverse_one(service, watched, kind, report, dry_run=False) for _ in range(1, count)]
         return answers[0] if len(answers) == 1 else _joined(answers)
@@ -182,9 +184,10 @@ def _refuse_while_interrupted(service: Service, watched: Watched) -> None:
 
 
 def _refused_for(plan: RewindPlan) -> ConflictError:
-    listed = [{"path": os.fsdecode(left.path), "reason": left.reason} for left in plan.conflicts]
+    listed = left_entries(plan.conflicts)
+    first = listed[0]
     return ConflictError(
-        f"{len(listed)} paths cannot be made equal to the checkpoint, first {listed[0]['path']!r}: {listed[0]['reason']}",
+        f"{len(listed)} paths cannot be made equal to the checkpoint, first {first['path']!r}: {first['reason']}",
         hint="nothing was changed; let go of these paths, or leave out --exact",
         details={"conflicts": listed},
     )
