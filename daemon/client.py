@@ -16,7 +16,19 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from openoxide import __version__
-from openoxide.daemon.protocol import PROTOCOL, PROTOCOL_HEADER, VERSION_HEADER, Progress
+from openoxide.daemon.protocol import (
+    ANY_VERSION,
+    EVENT_STREAM,
+    HOST,
+    MAX_SOCKET_PATH,
+    NOT_RUN,
+    OCTETS,
+    PREFIX,
+    PROTOCOL,
+    PROTOCOL_HEADER,
+    VERSION_HEADER,
+    Progress,
+)
 from openoxide.errors import DaemonUnreachableError, FailedError, VersionMismatchError, from_object
 
 if TYPE_CHECKING:
@@ -32,14 +44,6 @@ if TYPE_CHECKING:
         WindowAnswer,
     )
 
-# What both ends of the socket keep to
-HOST = "openoxide"
-PREFIX = "/v1/"
-EVENT_STREAM = "text/event-stream"
-OCTETS = "application/octet-stream"
-NOT_RUN = 503
-ANY_VERSION = frozenset({"ping", "stop"})  # a client of another version must be able to stop the daemon
-MAX_SOCKET_PATH = 107 if sys.platform == "linux" else 103
 STOP_HINT = "run `oxide-ctl stop`; the next command starts a daemon of its own version"
 
 START_SECONDS = 10.0
@@ -190,14 +194,12 @@ class Client:
     def undo(
         self, path: str, *, count: int = 1, dry_run: bool = False, progress: ProgressCallback | None = None
     ) -> RewindAnswer:
-        request = {"path": path, "count": count, "dry_run": dry_run}
-        return cast("RewindAnswer", self.call("undo", request, progress))
+        return cast("RewindAnswer", self.call("undo", {"path": path, "count": count, "dry_run": dry_run}, progress))
 
     def redo(
         self, path: str, *, count: int = 1, dry_run: bool = False, progress: ProgressCallback | None = None
     ) -> RewindAnswer:
-        request = {"path": path, "count": count, "dry_run": dry_run}
-        return cast("RewindAnswer", self.call("redo", request, progress))
+        return cast("RewindAnswer", self.call("redo", {"path": path, "count": count, "dry_run": dry_run}, progress))
 
     def operations(self, path: str, *, limit: int | None = None) -> Items:
         return cast("Items", self.call("operations", _given(path=path, limit=limit)))

@@ -50,14 +50,14 @@ class Connections:
             self._running.add(connection)
             return True
 
-    def end(self, connection: socket.socket) -> bool:
-        """The request was answered; whether the connection may wait for another one."""
+    def end(self, connection: socket.socket) -> None:
+        """The request was answered; the connection waits for the next one, if it still may."""
         with self._changed:
             self._running.discard(connection)
-            if not self._closing:
-                self._waiting[connection] = None
+            self._waiting[connection] = None
+            if self._closing:
+                self._dismiss(connection)
             self._changed.notify_all()
-            return not self._closing
 
     def dismissed(self, connection: socket.socket) -> bool:
         """Whether ``connection`` was asked to leave; nothing it may have sent since will run."""

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from openoxide.daemon.client import MAX_SOCKET_PATH
+from openoxide.daemon.protocol import MAX_SOCKET_PATH
 from openoxide.errors import AlreadyRunningError, FailedError, RefusedError, StoreFullError, StoreReadOnlyError
 from openoxide.paths import Home
 

@@ -24,6 +24,7 @@ from openoxide.daemon.server import Server
 from openoxide.daemon.service import Service
 from openoxide.daemon.terminal import Timeline as Screen
 from openoxide.errors import AlreadyRunningError, OpenOxideError, exit_code
+from openoxide.fileio import make_private
 from openoxide.paths import Home, home_from
 from openoxide.settings import Settings, load_settings
 
@@ -67,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(instance: Instance, home: Home, options: argparse.Namespace) -> int:
     try:
+        make_private(home.folder)
         settings, problem = _settings(home)
         service = Service(home, settings, SystemClock())
         if problem:
@@ -75,7 +77,7 @@ def _run(instance: Instance, home: Home, options: argparse.Namespace) -> int:
         _stop_on_signals(stop)
         server = Server(instance.listen(), routes(service), __version__)
         service.start()
-        threading.Thread(target=server.serve_forever, name="server", daemon=True).start()
+        threading.Thread(target=_serve, args=(server, stop), name="server", daemon=True).start()
         log.info("started, version %s, home %s", __version__, home.folder)
         try:
             with Screen(sys.stdout, tty=sys.stdout.isatty()) as screen:
@@ -91,6 +93,14 @@ def _run(instance: Instance, home: Home, options: argparse.Namespace) -> int:
     finally:
         instance.close()
     return 0
+
+
+def _serve(server: Server, stop: threading.Event) -> None:
+    """A daemon that cannot be asked is none: when serving ends, for whatever reason, so does the daemon."""
+    try:
+        server.serve_forever()
+    finally:
+        stop.set()
 
 
 def _settings(home: Home) -> tuple[Settings, str]:

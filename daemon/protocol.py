@@ -9,6 +9,7 @@ worktree: as text with unprintable parts escaped, and as ``path_b64`` beside it 
 
 from __future__ import annotations
 
+import sys
 from base64 import b64decode, b64encode
 from typing import Any, NotRequired, TypedDict
 
@@ -16,6 +17,13 @@ PROTOCOL = 1
 PROTOCOL_HEADER = "X-OpenOxide-Protocol"
 VERSION_HEADER = "X-OpenOxide-Version"
 MAX_REQUEST_BYTES = 8 << 20
+HOST = "openoxide"
+PREFIX = "/v1/"
+EVENT_STREAM = "text/event-stream"
+OCTETS = "application/octet-stream"
+NOT_RUN = 503  # sent where the request was not carried out at all: it may be sent again
+ANY_VERSION = frozenset({"ping", "stop"})  # a client of another version must be able to stop the daemon
+MAX_SOCKET_PATH = 107 if sys.platform == "linux" else 103
 
 STATUS_BY_KIND = {
     "usage": 400,

@@ -24,10 +24,16 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any, cast
 
-from openoxide.daemon.client import ANY_VERSION, EVENT_STREAM, HOST, NOT_RUN, OCTETS, PREFIX, STOP_HINT
+from openoxide.daemon.client import STOP_HINT
 from openoxide.daemon.connections import Connections, peer_uid
 from openoxide.daemon.protocol import (
+    ANY_VERSION,
+    EVENT_STREAM,
+    HOST,
     MAX_REQUEST_BYTES,
+    NOT_RUN,
+    OCTETS,
+    PREFIX,
     PROTOCOL,
     PROTOCOL_HEADER,
     STATUS_BY_KIND,
@@ -250,8 +256,8 @@ class _Exchange(BaseHTTPRequestHandler):
         try:
             self._answer(name, request)
         finally:
-            if not connections.end(self.connection):
-                self.close_connection = True
+            if not self.close_connection:
+                connections.end(self.connection)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """As every error, an object; http.server calls this for what it cannot parse."""

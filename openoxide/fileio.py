@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,16 @@ def fsync_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def make_private(folder: Path) -> None:
+    """Take everybody else's rights from what is in ``folder``: a restored backup, or a file copied in, may grant them."""
+    for directory, folders, names in os.walk(folder):
+        for name in [*folders, *names]:
+            path = Path(directory) / name
+            mode = path.lstat().st_mode
+            if stat.S_IMODE(mode) & 0o077 and (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                path.chmod(stat.S_IMODE(mode) & 0o700)
 
 
 @contextmanager
