@@ -143,32 +143,29 @@ def decide_windows(histories: Iterable[PathHistory], windows: Collection[int]) -
     found = Decisions()
     for history in histories:
         made_by = owners(history.then, history.versions)
-        mine = [within(owner, windows) for owner in made_by if owner is not None]
-        shared = [owner for owner in made_by if owner is not None and touches(owner, windows)]
-        if len(shared) > mine.count(True):
-            found.conflicts.append(Left(path=history.path, reason="shared_writer"))
-        elif not any(mine):
+        first = next((i for i, owner in enumerate(made_by) if owner is not None and touches(owner, windows)), None)
+        wanted = history.versions[first - 1].state if first else history.then
+        if first is None or history.now == wanted:
             found.untouched += 1
-        elif not mine[-1]:
-            found.conflicts.append(Left(path=history.path, reason="changed_later"))
-        elif not all(mine[mine.index(True) :]):
-            found.conflicts.append(Left(path=history.path, reason="mixed_writers"))
-        else:
-            _take_back(found, history, made_by, windows)
+            continue
+        since = [owner for owner in made_by[first:] if owner is not None]
+        if (reason := _not_ours(since, windows)) is not None:
+            found.conflicts.append(Left(path=history.path, reason=reason))
+            continue
+        sure = all(owner.certainty is Certainty.SURE for owner in since)
+        reason = "" if sure else Certainty.LIKELY.value
+        found.changes.append(Change(path=history.path, now=history.now, wanted=wanted, reason=reason))
     return found
 
 
-def _take_back(
-    found: Decisions, history: PathHistory, made_by: Sequence[Writer | None], windows: Collection[int]
-) -> None:
-    first = next(i for i, owner in enumerate(made_by) if owner is not None and within(owner, windows))
-    wanted = history.versions[first - 1].state if first else history.then
-    if history.now == wanted:
-        found.untouched += 1
-        return
-    sure = all(owner is None or owner.certainty is Certainty.SURE for owner in made_by[first:])
-    reason = "" if sure else Certainty.LIKELY.value
-    found.changes.append(Change(path=history.path, now=history.now, wanted=wanted, reason=reason))
+def _not_ours(since: Sequence[Writer], windows: Collection[int]) -> str | None:
+    """Why what ``since`` made is not for ``windows`` alone to take back."""
+    mine = [within(owner, windows) for owner in since]
+    if any(touches(owner, windows) and not ours for owner, ours in zip(since, mine, strict=True)):
+        return "shared_writer"
+    if not mine[-1]:
+        return "changed_later"
+    return None if all(mine) else "mixed_writers"
 
 
 def decide_reverse(histories: Iterable[PathHistory], left: Mapping[bytes, FileState]) -> Decisions:
@@ -267,17 +264,19 @@ def _keep_occupied(
 def _need_parents(changes: dict[bytes, Change], conflicts: dict[bytes, str], around: Surroundings) -> None:
     """Missing parents come back too; where something else stands in their place the path is a conflict."""
     for path in sorted(path for path, change in changes.items() if change.wanted.exists):
+        missing: dict[bytes, Change] = {}
         for folder in ancestors(path):
             now, then = around.folders.get(folder, (ABSENT, ABSENT))
             planned = changes[folder].wanted if folder in changes else now
             if planned.kind is Kind.DIRECTORY:
                 continue
-            if now.kind is Kind.ABSENT and then.kind is Kind.DIRECTORY and folder not in conflicts:
-                changes[folder] = Change(path=folder, now=now, wanted=then, reason="parent")
-                continue
-            del changes[path]
-            conflicts[path] = "parent_not_directory"
-            break
+            if now.kind is not Kind.ABSENT or then.kind is not Kind.DIRECTORY or folder in conflicts:
+                del changes[path]
+                conflicts[path] = "parent_not_directory"
+                missing.clear()
+                break
+            missing[folder] = Change(path=folder, now=now, wanted=then, reason="parent")
+        changes |= missing
 
 
 def _to_open(changes: Mapping[bytes, Change], around: Surroundings) -> list[Change]:
