@@ -22,11 +22,11 @@ ROWS = [
     ("checkpoint", "checkpoint with 1 changed file"),
     ("strace", "what a checkpoint looks at"),
     ("capture", "first capture"),
+    ("capture", "store after the first capture"),
+    ("capture", "memory at rest after the first capture"),
+    ("capture", "memory after a full pass"),
     ("rewind", "rewind of 30 changed files, scope session"),
     ("rewind", "rewind of 30 changed files, exact"),
-    ("resident", "memory at rest after the first capture"),
-    ("resident", "memory after a full pass"),
-    ("store", "store after the first capture of generated files"),
     ("store", "store after the first capture of a real tree, written"),
 ]
 SCENE = Scene(root="/p", home="/h", changed="src/a.py", files=frozenset({"src/a.py", "src/b.py", "src/\u00e9 x.py"}))

@@ -1,0 +1,62 @@
+"""The scratch folder of one run: generated trees are made once, and every measurement gets a fresh copy of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpus import Corpus, generate
+from measuring import run
+
+NOT_COPIED = shutil.ignore_patterns("__pycache__", "site-packages", "dist-packages", ".git")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A tree that may be changed, and an empty folder beside it."""
+
+    tree: Path
+    folder: Path
+
+
+class Workshop:
+    """``scratch`` is an empty folder; ``real_tree`` a tree that somebody wrote, of which only copies are used."""
+
+    def __init__(self, scratch: Path, real_tree: Path) -> None:
+        self.scratch = scratch
+        self._real_tree = real_tree
+        self._corpora: dict[int, Corpus] = {}
+        self._cases = 0
+
+    def corpus(self, files: int) -> Corpus:
+        """The generated tree of this many files, not to be changed."""
+        if files not in self._corpora:
+            root = self.scratch / f"corpus-{files}"
+            root.mkdir()
+            self._corpora[files] = generate(root, files)
+        return self._corpora[files]
+
+    def real_tree(self) -> Path:
+        """The real tree without what installers and interpreters put there, not to be changed."""
+        copy = self.scratch / "real"
+        if not copy.exists():
+            shutil.copytree(self._real_tree, copy, symlinks=True, ignore=NOT_COPIED)
+        return copy
+
+    @contextmanager
+    def case(self, tree: Path) -> Iterator[Case]:
+        """A copy of ``tree``, on disk when this returns: nobody's measured time holds the writing of it."""
+        self._cases += 1
+        folder = self.scratch / f"case-{self._cases}"
+        folder.mkdir()
+        try:
+            environ = {"PATH": os.environ["PATH"]}
+            run(["cp", "-a", str(tree), str(folder / "tree")], environ, folder)
+            run(["sync", "-f", str(folder)], environ, folder)
+            yield Case(tree=folder / "tree", folder=folder)
+        finally:
+            shutil.rmtree(folder)
