@@ -134,44 +134,39 @@ def _checkpoint(row: CheckpointRow) -> Checkpoint:
     )
 
 
+# What every seal asks and writes is fixed SQL: building it anew took more than half of a seal's time.
+_CHECKPOINT_COLUMNS = tuple(field.column_name for field in CheckpointRow._meta.sorted_fields)[1:]  # noqa: SLF001 - peewee documents it
+_INSERT_CHECKPOINT = (
+    f"insert into checkpoint({', '.join(_CHECKPOINT_COLUMNS)}) values({', '.join('?' * len(_CHECKPOINT_COLUMNS))})"
+)
+_NEWEST = (
+    "select seq from checkpoint where worktree = ? and failed is null and forgotten_ms is null"
+    " order by number desc limit 1"
+)
+
+
 def insert_checkpoint(db: Transaction, checkpoint: Checkpoint) -> None:
     """Append ``checkpoint``; its number must be free."""
     c = checkpoint
-    CheckpointRow.insert(
-        public_id=c.id,
-        worktree=c.worktree,
-        number=c.number,
-        seq=c.seq,
-        created_ms=c.created_at_ms,
-        trigger=c.trigger.value,
-        name=c.name,
-        pinned=int(c.pinned),
-        expires_ms=c.expires_at_ms,
-        turn=c.turn,
-        agent=c.agent,
-        session=c.session,
-        prompt=c.prompt,
-        complete=int(c.coverage.complete),
-        late=int(c.coverage.late),
-        gap=c.coverage.cause,
-        git_head=c.git.head,
-        git_branch=c.git.branch,
-        git_origin=c.git.origin,
-        added=c.counts.added,
-        modified=c.counts.modified,
-        removed=c.counts.removed,
-        skipped=c.skipped,
-        manifest_hash=c.manifest_hash,
-        failed=c.failed,
-    ).execute(db)
+    values = (
+        c.id, c.worktree, c.number, c.seq, c.created_at_ms, c.trigger.value, c.name, int(c.pinned), c.expires_at_ms,
+        c.turn, c.agent, c.session, c.prompt, int(c.coverage.complete), int(c.coverage.late), c.coverage.cause,
+        c.git.head, c.git.branch, c.git.origin, c.counts.added, c.counts.modified, c.counts.removed, c.skipped,
+        c.manifest_hash, c.failed, None,
+    )  # fmt: skip
+    db.execute_sql(_INSERT_CHECKPOINT, values)
 
 
 def next_number(db: Transaction, worktree: int) -> int:
     """The number the worktree's next checkpoint gets; numbers are never given twice."""
-    greatest = (
-        CheckpointRow.select(peewee.fn.MAX(CheckpointRow.number)).where(CheckpointRow.worktree == worktree).tuples()
-    )
-    return int(greatest.execute(db)[0][0] or 0) + 1
+    greatest = db.execute_sql("select max(number) from checkpoint where worktree = ?", (worktree,)).fetchone()[0]
+    return int(greatest or 0) + 1
+
+
+def newest_seq(db: Transaction, worktree: int) -> int | None:
+    """The position of the newest checkpoint that is sealed and kept."""
+    row = db.execute_sql(_NEWEST, (worktree,)).fetchone()
+    return row[0] if row is not None else None
 
 
 class CheckpointQuery:
@@ -386,8 +381,8 @@ def open_gap(db: Transaction, worktree: int, cause: str, now_ms: int) -> None:
 
 def open_gaps(db: Transaction, worktree: int) -> list[tuple[str, int]]:
     """``(cause, opened_ms)`` of each open gap, oldest first."""
-    query = GapRow.select().where(GapRow.worktree == worktree, GapRow.closed_ms.is_null()).order_by(GapRow.id)
-    return [(row.cause, row.opened_ms) for row in query.execute(db)]
+    query = "select cause, opened_ms from gap where worktree = ? and closed_ms is null order by id"
+    return list(db.execute_sql(query, (worktree,)).fetchall())
 
 
 def close_gaps(db: Transaction, worktree: int, opened_before_ms: int, now_ms: int) -> None:

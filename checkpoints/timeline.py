@@ -154,7 +154,7 @@ class Timeline:
         """Record that a checkpoint could not be taken; never passed off as an older state."""
         with self.database.writing() as db:
             head = rows.read_head(db, worktree)
-            checkpoint = replace(_checkpoint(db, worktree, head, seal, None), failed=reason)
+            checkpoint = replace(_checkpoint(db, worktree, head, seal, head.seq), failed=reason)
             store.insert_checkpoint(db, checkpoint)
         return checkpoint
 
@@ -248,15 +248,15 @@ def _is_skipped(state: FileState) -> int:
 
 
 def _seal(db: Transaction, worktree: int, head: Head, seal: Seal) -> Checkpoint | None:
-    before = store.CheckpointQuery(db, worktree).newest()
-    if seal.only_if_changed and before is not None and before.seq == head.seq:
+    before = store.newest_seq(db, worktree)
+    if seal.only_if_changed and before == head.seq:
         return None
     checkpoint = _checkpoint(db, worktree, head, seal, before)
     store.insert_checkpoint(db, checkpoint)
     return checkpoint
 
 
-def _checkpoint(db: Transaction, worktree: int, head: Head, seal: Seal, before: Checkpoint | None) -> Checkpoint:
+def _checkpoint(db: Transaction, worktree: int, head: Head, seal: Seal, before: int | None) -> Checkpoint:
     return Checkpoint(
         id=seal.id,
         worktree=worktree,
@@ -274,7 +274,7 @@ def _checkpoint(db: Transaction, worktree: int, head: Head, seal: Seal, before: 
         prompt=seal.prompt,
         coverage=seal.coverage,
         git=seal.git,
-        counts=_counts(db, worktree, before.seq if before is not None else 0, head.seq),
+        counts=_counts(db, worktree, before or 0, head.seq),
         skipped=head.skipped,
     )
 
