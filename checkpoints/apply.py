@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from openoxide.checkpoints import journal
+from openoxide.checkpoints.capture import Placed
 from openoxide.checkpoints.exchange import Exchange
 from openoxide.checkpoints.journal import Operation, Outcome, OutcomeKind, Phase
 from openoxide.checkpoints.model import Certainty, FileState, Kind, Observed, Writer
@@ -47,6 +48,15 @@ class Applied:
     def paths(self) -> frozenset[bytes]:
         """Every path the operation meant to touch."""
         return frozenset(step.path for step in self.steps)
+
+    @property
+    def placed(self) -> dict[bytes, Placed]:
+        """The files that were put in their places; one that lost a setuid bit looks like another and is read."""
+        return {
+            step.path: Placed(ino=step.new_ino, state=step.new)
+            for step in self.steps
+            if step.action is Action.PLACE and step.new.kind is Kind.FILE and step.new_ino is not None
+        }
 
 
 class Applier:

@@ -29,6 +29,7 @@ from openoxide.checkpoints.model import (
     sqlite_base,
 )
 from openoxide.checkpoints.reading import Found, StoreBig, read_file, read_simple, read_unit
+from openoxide.checkpoints.staging import looks_like
 from openoxide.checkpoints.tree import GONE, Tree, identity, wall_ns
 from openoxide.settings import CaptureSettings
 
@@ -59,6 +60,14 @@ class Moved:
     state: FileState
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """What a rewind has just put in a place: its bytes were hashed when they were staged under this inode."""
+
+    ino: int
+    state: FileState
+
+
 class Capture:
     """One capture of one worktree; use it once. ``seen`` counts entries looked at, ``torn`` names what to look at again,
     ``rescanned`` the directories whose rules changed.
@@ -78,6 +87,7 @@ class Capture:
         self._skipped: dict[bytes, SkipReason] = {}
         self._moved: dict[tuple[int, int], Moved] = {}
         self._ignored_counts: dict[bytes, int] = {}
+        self._placed: Mapping[bytes, Placed] = {}
         self.seen = 0
         self.torn: set[bytes] = set()
         self.rescanned: set[bytes] = set()
@@ -87,8 +97,11 @@ class Capture:
         self._rules.load(b"", EXCLUDE_FILE, self._content(EXCLUDE_FILE))
         yield from self._scan(b"")
 
-    def dirty(self, paths: Mapping[bytes, bool]) -> Iterator[Found]:
-        """What became of ``paths`` (path -> with all below it)."""
+    def dirty(self, paths: Mapping[bytes, bool], placed: Mapping[bytes, Placed] | None = None) -> Iterator[Found]:
+        """What became of ``paths`` (path -> with all below it). ``placed``: entries that need not be read where their
+        stat is still the one they were placed with.
+        """
+        self._placed = placed or {}
         work = self._worklist(paths)
         if work.pop(b"", False):
             yield from self.everything()
@@ -345,6 +358,12 @@ class Capture:
         return top if count >= limit else None
 
     def _read(self, path: bytes, found: os.stat_result, row: Observed | None) -> Iterator[Found]:
+        placed = self._placed.get(path)
+        if placed is not None and placed.ino == found.st_ino and looks_like(found, placed.state):
+            # read_at_ns stays 0, so this stat never proves anything: the next look reads the bytes
+            seen = Observed(path=path, state=placed.state, identity=identity(found, 0))
+            yield from self._emit(Found(observed=seen), row)
+            return
         moved = self._moved.get((found.st_dev, found.st_ino)) if self._moved else None
         if moved is not None and moved.identity.same_entry(identity(found, 0)) and not moved.identity.racy:
             yield from self._emit(Found(observed=Observed(path=path, state=moved.state, identity=moved.identity)), row)

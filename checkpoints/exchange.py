@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from openoxide.checkpoints.model import SQLITE_SUFFIXES, FileState, Kind, split
 from openoxide.checkpoints.plan import Left
-from openoxide.checkpoints.staging import FEW_FILES, hash_of
+from openoxide.checkpoints.staging import FEW_FILES, hash_of, looks_like
 from openoxide.checkpoints.steps import NEW_FOLDER_MODE, Action, Step
 from openoxide.checkpoints.tree import GONE, Tree, open_beneath
 from openoxide.syscalls import exchange, holders, is_written_to, rename_exclusive, sync_filesystem
@@ -254,13 +254,13 @@ class Exchange:
     @staticmethod
     def _expect(live: os.stat_result | None, expected: FileState) -> None:
         """A cheap look before the exchange; the look that counts comes after it."""
-        if live is None or not _looks_like(live, expected):
+        if live is None or not looks_like(live, expected):
             raise PathConflictError("changing")
 
     def _mismatch(self, name: str, expected: FileState) -> str | None:
         """Why the staged entry is not ``expected``; None if it is, and nobody can write to it any more."""
         found = self._staged_stat(name)
-        if not _looks_like(found, expected):
+        if not looks_like(found, expected):
             return "changing"
         if expected.kind is Kind.SYMLINK:
             target = os.readlink(name.encode(), dir_fd=self._staging)
@@ -297,17 +297,6 @@ class Exchange:
             except OSError as error:
                 if error.errno not in GONE:
                     raise
-
-
-def _looks_like(found: os.stat_result, expected: FileState) -> bool:
-    if stat.S_ISREG(found.st_mode):
-        same = (expected.mode, expected.size, expected.mtime_ns)
-        return expected.kind is Kind.FILE and (stat.S_IMODE(found.st_mode), found.st_size, found.st_mtime_ns) == same
-    if stat.S_ISLNK(found.st_mode):
-        return expected.kind is Kind.SYMLINK
-    if stat.S_ISDIR(found.st_mode):
-        return expected.kind is Kind.DIRECTORY
-    return expected.kind is Kind.SPECIAL and stat.S_ISFIFO(found.st_mode) == (expected.target == b"fifo")
 
 
 def _databases_of(left: Iterable[Left], steps: Iterable[Step]) -> set[bytes]:

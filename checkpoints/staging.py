@@ -147,12 +147,14 @@ class Stager:
 def strays(folder: int, steps: Iterable[Step]) -> list[tuple[Step, int]]:
     """Regular files in an operation's folder that are neither ours nor what the step expected to displace: what a
     process wrote late, or saved in the middle. Each with an open reading descriptor, for the caller to close.
+
+    What was displaced was hashed then, with nobody left to write to it, so here its stat says enough.
     """
     found = []
     for step in steps:
         try:
             seen = os.stat(step.staged_name, dir_fd=folder, follow_symlinks=False)
-            if not stat.S_ISREG(seen.st_mode) or seen.st_ino == step.new_ino:
+            if not stat.S_ISREG(seen.st_mode) or seen.st_ino == step.new_ino or looks_like(seen, step.old):
                 continue
             fd = os.open(step.staged_name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         except FileNotFoundError:
@@ -166,6 +168,18 @@ def strays(folder: int, steps: Iterable[Step]) -> list[tuple[Step, int]]:
 
 def _holds(fd: int, state: FileState) -> bool:
     return state.kind is Kind.FILE and hash_of(fd) == state.blob
+
+
+def looks_like(found: os.stat_result, expected: FileState) -> bool:
+    """Whether a stat is that of ``expected``, as far as a stat can tell."""
+    if stat.S_ISREG(found.st_mode):
+        same = (expected.mode, expected.size, expected.mtime_ns)
+        return expected.kind is Kind.FILE and (stat.S_IMODE(found.st_mode), found.st_size, found.st_mtime_ns) == same
+    if stat.S_ISLNK(found.st_mode):
+        return expected.kind is Kind.SYMLINK
+    if stat.S_ISDIR(found.st_mode):
+        return expected.kind is Kind.DIRECTORY
+    return expected.kind is Kind.SPECIAL and stat.S_ISFIFO(found.st_mode) == (expected.target == b"fifo")
 
 
 def hash_of(fd: int) -> BlobHash:

@@ -191,9 +191,7 @@ class Attachment:
     def _names(self, node: Node, directory: int) -> list[bytes]:
         """The directories to watch in ``node``; kids that are no longer among them leave their place."""
         where = node.path()
-        if where is None:
-            self._unlisted.add(node)
-            return []
+        assert where is not None
         try:
             with os.scandir(directory) as entries:
                 found = [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]

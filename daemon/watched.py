@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from openoxide.checkpoints import store
 from openoxide.checkpoints.attribution import sure_writer, writer_between
-from openoxide.checkpoints.capture import Capture
+from openoxide.checkpoints.capture import Capture, Placed
 from openoxide.checkpoints.gitposition import read_git
 from openoxide.checkpoints.ignore import Rules
 from openoxide.checkpoints.model import (
@@ -116,17 +116,22 @@ class Watched:
     def record(self) -> int:
         """Record what has changed without a checkpoint; the position reached."""
         with self.lock:
-            self._take_in(None, None, {})
+            self._take_in(None, None, (), None)
             return self._timeline.head(self.worktree.id).seq
 
     def seal(
-        self, label: Label, attribute: Attribute | None = None, also: Mapping[bytes, bool] | None = None
+        self,
+        label: Label,
+        attribute: Attribute | None = None,
+        also: Collection[bytes] = (),
+        placed: Mapping[bytes, Placed] | None = None,
     ) -> Checkpoint:
         """Record what has changed and seal a checkpoint, durable when this returns; the newest one where ``label`` asks
-        for changes and there are none. ``also``: paths to look at whatever the watcher says.
+        for changes and there are none. ``also``: paths to look at whatever the watcher says; ``placed``: what a rewind
+        has just put there.
         """
         with self.lock:
-            sealed = self._take_in(label, attribute, also or {})
+            sealed = self._take_in(label, attribute, also, placed)
             if sealed is None:
                 unchanged = self.newest()
                 assert unchanged is not None, "without a checkpoint every seal is a change"
@@ -135,17 +140,21 @@ class Watched:
         return sealed
 
     def _take_in(
-        self, label: Label | None, attribute: Attribute | None, also: Mapping[bytes, bool]
+        self,
+        label: Label | None,
+        attribute: Attribute | None,
+        also: Collection[bytes],
+        placed: Mapping[bytes, Placed] | None,
     ) -> Checkpoint | None:
         with self.open_tree() as tree:
             drained, dirty = self._drain()
-            dirty |= also
+            dirty |= {path: dirty.get(path, False) for path in also}
             seal = self._seal(label, self._coverage(drained)) if label is not None else None
             by = attribute or writer_between_windows(self.windows)
             try:
                 with self._timeline.live(self.worktree.id) as live:
                     capture = self._capture(tree, live)
-                    sealed = self._timeline.record(self.worktree.id, capture.dirty(dirty), by, seal)
+                    sealed = self._timeline.record(self.worktree.id, capture.dirty(dirty, placed), by, seal)
             except BaseException as error:
                 self._watch.give_back(dirty)
                 self._record_failure(seal, error)

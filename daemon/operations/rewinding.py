@@ -260,9 +260,8 @@ def conclude(
     by: Attribute,
 ) -> Checkpoint:
     """Record what the exchange did, seal the checkpoint after it, end the operation. The caller holds the lock."""
-    also = dict.fromkeys(applied.paths, False)
     try:
-        after = watched.seal(Label(trigger=Trigger.REWIND), by, also)
+        after = watched.seal(Label(trigger=Trigger.REWIND), by, applied.paths, applied.placed)
         with service.timeline.database.writing() as db:
             row = store.CheckpointQuery(db, watched.worktree.id).row_id(after.id)
             journal.finish(db, operation.id, phase, row, _summary(outcomes), outcomes)
