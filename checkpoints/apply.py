@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from openoxide.checkpoints import journal
-from openoxide.checkpoints.capture import Placed
 from openoxide.checkpoints.exchange import Exchange
 from openoxide.checkpoints.journal import Operation, Outcome, OutcomeKind, Phase
+from openoxide.checkpoints.known import Placed
 from openoxide.checkpoints.model import Certainty, FileState, Kind, Observed, Writer
 from openoxide.checkpoints.plan import Left, RewindPlan
 from openoxide.checkpoints.staging import (

@@ -9,20 +9,19 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
-from openoxide.checkpoints.ignore import IGNORE_FILES, MARKER_NAMES, Rules
+from openoxide.checkpoints.ignore import CACHE_SIGNATURE, CACHE_TAG, IGNORE_FILES, MARKER_NAMES, Rules
+from openoxide.checkpoints.known import LiveStates, Moved, Placed, unchanged
 from openoxide.checkpoints.model import (
     ABSENT,
     SQLITE_SUFFIXES,
     STAGING_NAME,
-    FileState,
     Kind,
     Observed,
     SkipReason,
-    StatIdentity,
     join,
     skipped,
     split,
@@ -36,36 +35,12 @@ from openoxide.settings import CaptureSettings
 EXCLUDE_FILE = b".git/info/exclude"
 
 
-class LiveStates(Protocol):
-    """The newest recorded state of each path, as a capture asks for it."""
+class Folder(NamedTuple):
+    """A directory to be listed: its lstat (None where it has been dealt with) and its live row."""
 
-    def one(self, path: bytes) -> Observed | None:
-        """The live row of ``path``."""
-
-    def below(self, directory: bytes) -> Iterable[Observed]:
-        """Live rows below ``directory``, those that are absent left out."""
-
-    def twins(self, dev: int, ino: int) -> list[bytes]:
-        """Recorded names of this inode."""
-
-    def files_below(self, directory: bytes, limit: int) -> int:
-        """How many files are recorded below ``directory``, counted up to ``limit``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
-    """A state whose old name vanished in this capture: found again by its inode, it is not read again."""
-
-    identity: StatIdentity
-    state: FileState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """What a rewind has just put in a place: its bytes were hashed when they were staged under this inode."""
-
-    ino: int
-    state: FileState
+    path: bytes
+    found: os.stat_result | None
+    row: Observed | None
 
 
 class Capture:
@@ -190,34 +165,46 @@ class Capture:
     def _scan(self, top: bytes) -> Iterator[Found]:
         """Everything below ``top``, and what was there before and is not now."""
         remaining = {row.path: row for row in self._live.below(top)}
-        stack = [top]
+        stack: list[Folder] = [Folder(top, None, self._live.one(top) if top else None)]
         while stack:
-            directory = stack.pop()
-            entries = self._list(directory)
-            if entries is None:
-                yield from self._skip(directory, SkipReason.UNREADABLE, self._live.one(directory))
+            folder = stack.pop()
+            entries = self._list(folder.path)
+            reason = SkipReason.UNREADABLE if entries is None else self._marked(folder.path, {n for n, _ in entries})
+            if entries is None or reason is not None:
+                yield from self._skip(folder.path, reason or SkipReason.UNREADABLE, folder.row)
                 continue
-            self._load_rules(directory, {name for name, _ in entries})
-            for name, found in entries:
-                if name == STAGING_NAME:
-                    continue
-                path = join(directory, name)
-                self.seen += 1
-                row = remaining.pop(path, None)
-                if path in self._done:
-                    continue
-                if not stat.S_ISDIR(found.st_mode):
-                    yield from self._entry(path, found, row)
-                    continue
-                self._done.add(path)
-                if (reason := self._rules.skip_directory(path, self._markers(path))) is not None:
-                    yield from self._skip(path, reason, row)
-                else:
-                    yield from self._plain(path, found, row)
-                    stack.append(path)
+            if folder.found is not None:
+                yield from self._plain(folder.path, folder.found, folder.row)
+            yield from self._entries(folder.path, entries, remaining, stack)
         for path, row in remaining.items():
             if path not in self._done:
                 yield from self._left_over(path, row)
+
+    def _entries(
+        self,
+        directory: bytes,
+        entries: list[tuple[bytes, os.stat_result]],
+        remaining: dict[bytes, Observed],
+        stack: list[Folder],
+    ) -> Iterator[Found]:
+        """What a listed directory holds; folders in it go on the stack."""
+        self._load_rules(directory, {name for name, _ in entries})
+        for name, found in entries:
+            if name == STAGING_NAME:
+                continue
+            path = join(directory, name)
+            self.seen += 1
+            row = remaining.pop(path, None)
+            if path in self._done:
+                continue
+            if not stat.S_ISDIR(found.st_mode):
+                yield from self._entry(path, found, row)
+                continue
+            self._done.add(path)
+            if (reason := self._rules.skip_directory(path, ())) is not None:
+                yield from self._skip(path, reason, row)
+            else:
+                stack.append(Folder(path, found, row))
 
     def _list(self, directory: bytes) -> list[tuple[bytes, os.stat_result]] | None:
         try:
@@ -229,12 +216,12 @@ class Capture:
                 return []
             raise
 
-    def _markers(self, path: bytes) -> set[bytes]:
-        """Which marker files lie in ``path``; none that can be seen where it may not be entered."""
-        try:
-            return {name for name in MARKER_NAMES if self._tree.lstat(join(path, name)) is not None}
-        except PermissionError:
-            return set()
+    def _marked(self, path: bytes, names: Collection[bytes]) -> SkipReason | None:
+        """Why a directory that holds ``names`` is skipped as a whole."""
+        markers = MARKER_NAMES.intersection(names)
+        if CACHE_TAG in markers and not (self._content(join(path, CACHE_TAG)) or b"").startswith(CACHE_SIGNATURE):
+            markers -= {CACHE_TAG}
+        return self._rules.skip_directory(path, markers)
 
     def _load_rules(self, directory: bytes, names: set[bytes]) -> None:
         for name in IGNORE_FILES:
@@ -255,12 +242,12 @@ class Capture:
             if row.state.target != SkipReason.UNREADABLE.value.encode():
                 return
             recursive = True
-        if not self._may_list(path):
-            yield from self._shut(path, row)
-            return
         self._done.add(path)
         self.seen += 1
-        reason = self._rules.skip_directory(path, self._markers(path) if recursive or not known else ())
+        reason = self._rules.skip_directory(path, ())
+        if reason is None and (recursive or not known or not self._may_list(path)):
+            entries = self._list(path)
+            reason = SkipReason.UNREADABLE if entries is None else self._marked(path, {name for name, _ in entries})
         if reason is not None:
             yield from self._skip(path, reason, row)
             yield from self._below(path)
@@ -279,11 +266,6 @@ class Capture:
             if error.errno not in GONE:
                 raise
         return True
-
-    def _shut(self, path: bytes, row: Observed | None) -> Iterator[Found]:
-        self._done.add(path)
-        yield from self._skip(path, SkipReason.UNREADABLE, row)
-        yield from self._below(path)
 
     def _skip(self, path: bytes, reason: SkipReason, row: Observed | None) -> Iterator[Found]:
         self._skipped[path] = reason
@@ -332,7 +314,7 @@ class Capture:
                 self._done.add(marker)
                 state = skipped(SkipReason.IGNORED_TREE_FULL)
                 yield from self._emit(Found(observed=Observed(path=marker, state=state)), self._live.one(marker))
-        elif not _unchanged(row, found):
+        elif not unchanged(row, found):
             yield from self._read(path, found, row)
 
     def _entry_reason(self, path: bytes, found: os.stat_result) -> SkipReason | None:
@@ -415,9 +397,3 @@ class Capture:
             yield replace(found, data=None) if same else found
         elif found.observed.identity is not None and found.observed.identity != row.identity:
             yield replace(found, data=None)
-
-
-def _unchanged(row: Observed | None, found: os.stat_result) -> bool:
-    if row is None or row.identity is None or row.identity.racy or row.state.torn or not row.state.exists:
-        return False
-    return row.identity.same_entry(identity(found, 0))

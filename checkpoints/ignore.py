@@ -28,7 +28,9 @@ IGNORE_FILES = (b".gitignore", OXIDEIGNORE)
 GIT_EXCLUDE = b".git/info/exclude"
 
 _HOME_MARKERS = frozenset({b"oxided.lock", b"timeline.db"})
-_MARKERS = {b"pyvenv.cfg": SkipReason.VIRTUAL_ENVIRONMENT, b"CACHEDIR.TAG": SkipReason.CACHE}
+CACHE_TAG = b"CACHEDIR.TAG"
+CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"  # https://bford.info/cachedir/: without it, no tag
+_MARKERS = {b"pyvenv.cfg": SkipReason.VIRTUAL_ENVIRONMENT, CACHE_TAG: SkipReason.CACHE}
 MARKER_NAMES = _HOME_MARKERS | _MARKERS.keys()
 
 _SKIPPED_NAMES = {

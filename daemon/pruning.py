@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 
-from openoxide.checkpoints.ignore import IGNORE_FILES, MARKER_NAMES, Rules
+from openoxide.checkpoints.ignore import CACHE_SIGNATURE, CACHE_TAG, IGNORE_FILES, MARKER_NAMES, Rules
 from openoxide.checkpoints.model import join
 from openoxide.settings import CaptureSettings
 
@@ -29,6 +29,8 @@ class Pruner:
                 self._rules.load(parent, ignore, self._content(join(parent, ignore)))
         path = join(parent, name)
         markers = {marker for marker in MARKER_NAMES if os.path.lexists(join(self._root, join(path, marker)))}
+        if CACHE_TAG in markers and not (self._content(join(path, CACHE_TAG)) or b"").startswith(CACHE_SIGNATURE):
+            markers.discard(CACHE_TAG)
         return self._rules.skip_directory(path, markers) is not None
 
     def forget(self, directory: bytes) -> None:

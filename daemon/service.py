@@ -119,7 +119,11 @@ class Service:
         if watched.attached:
             return
         watched.start()
-        settle_at_start(self, watched, progress)
+        try:
+            settle_at_start(self, watched, progress)
+        except BaseException:
+            watched.stop()  # not half attached: whoever comes next tries again
+            raise
 
     def _attach_if_there(self, watched: Watched) -> None:
         with watched.lock:

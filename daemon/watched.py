@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from openoxide.checkpoints import store
 from openoxide.checkpoints.attribution import sure_writer, writer_between
-from openoxide.checkpoints.capture import Capture, Placed
+from openoxide.checkpoints.capture import Capture
 from openoxide.checkpoints.gitposition import read_git
 from openoxide.checkpoints.ignore import Rules
+from openoxide.checkpoints.known import Placed
 from openoxide.checkpoints.model import (
     BlobHash,
     Checkpoint,
@@ -181,8 +182,9 @@ class Watched:
                 with self._timeline.live(self.worktree.id) as live:
                     capture = self._capture(tree, live)
                     sealed = self._timeline.record(self.worktree.id, capture.everything(), by, seal, progress)
-            except BaseException:
+            except BaseException as error:
                 self._watch.give_back(dirty)
+                self._record_failure(seal, error)
                 raise
             finally:
                 self.capturing = False

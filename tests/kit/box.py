@@ -49,7 +49,7 @@ class Box:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def call(self, name: str, **request: Any) -> Any:
+    def call(self, name: str, /, **request: Any) -> Any:
         """The answer of an operation on the project. Raises its OpenOxideError."""
         request.setdefault("path", os.fspath(self.root))
         for key, value in request.items():
