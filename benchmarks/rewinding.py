@@ -3,6 +3,10 @@
 The product's rewind is durable and undoable: it takes a checkpoint of what it is about to replace, and waits for the
 disk. ``git restore`` does neither, so a third candidate does as much as that with git: a snapshot first, then the
 restore, then a sync of the file system.
+
+Each measurement has a fresh copy of the tree, and nothing is deleted before the end of the run: ext4 does not give an
+inode out again within minutes of its deletion and looks past each such one at every creation, so a candidate would pay
+for what was deleted for the one before it.
 """
 
 from __future__ import annotations
@@ -18,59 +22,54 @@ from report import Measured
 from shadowgit import ShadowGit
 from workshop import Case, Workshop
 
-SESSION, EXACT, GIT, GIT_SAFE = "session", "exact", "git", "git_safe"
+SESSION, OPEN, EXACT, GIT, GIT_SAFE = "session", "open turn", "exact", "git", "git_safe"
+AGENT, NAME = "agent", "session-1"
 
-Candidate = Callable[[int, Sequence[Path]], Spent]
-
-
-class Product:
-    """Rewinds with the product. Each round is a turn of its own, and everything in it is rewound while it is open."""
-
-    def __init__(self, case: Case, daemon: Daemon) -> None:
-        self._case = case
-        self._daemon = daemon
-        daemon.ctl(case.tree, "-q", "watch")
-        daemon.settle()
-
-    def session(self, number: int, files: Sequence[Path]) -> Spent:
-        return self._rewind(f"session-{number}", files, "--scope", "session")
-
-    def exact(self, number: int, files: Sequence[Path]) -> Spent:
-        return self._rewind(f"exact-{number}", files, "--exact")
-
-    def _rewind(self, session: str, files: Sequence[Path], *options: str) -> Spent:
-        """From the command's start to its answer; CPU until the staging folder is deleted too."""
-        tree, client = str(self._case.tree), self._daemon.client
-        begun = client.turn_begin(tree, agent="agent", session=session, prompt="change")
-        change(self._case.tree, files, session)
-        before_s = self._daemon.cpu_s
-        spent = self._daemon.ctl(self._case.tree, "-q", "rewind", begun["checkpoint"]["id"], *options, "--yes")
-        self._daemon.settle()
-        daemon_s = self._daemon.cpu_s - before_s
-        client.turn_end(tree, agent="agent", session=session)
-        self._daemon.settle()
-        return Spent(wall_s=spent.wall_s, cpu_s=spent.cpu_s + daemon_s)
+Candidate = Callable[[Case, Sequence[Path]], Spent]
 
 
-class Git:
-    """Restores with shadow git. Each round begins with a snapshot, untimed, as a tool takes one for each prompt."""
+def product(*options: str, ended: bool) -> Candidate:
+    """A rewind with the product of what one turn did; ``ended``: its end was declared, as hooks do, so it is recorded."""
 
-    def __init__(self, case: Case) -> None:
-        self._case = case
-        self._shadow = ShadowGit(case.folder, case.tree)
-        self._shadow.snapshot()
+    def measure(case: Case, files: Sequence[Path]) -> Spent:
+        with Daemon(case.folder, NOT_BY_ITSELF) as daemon:
+            daemon.ctl(case.tree, "-q", "watch")
+            begun = daemon.client.turn_begin(str(case.tree), agent=AGENT, session=NAME, prompt="change")
+            change(case.tree, files, "changed")
+            if ended:
+                daemon.client.turn_end(str(case.tree), agent=AGENT, session=NAME)
+            daemon.settle()
+            before_s = daemon.cpu_s
+            spent = daemon.ctl(case.tree, "-q", "rewind", begun["checkpoint"]["id"], *options, "--yes")
+            daemon.settle()
+            return Spent(wall_s=spent.wall_s, cpu_s=spent.cpu_s + daemon.cpu_s - before_s)
 
-    def restore(self, number: int, files: Sequence[Path]) -> Spent:
-        _, commit = self._shadow.snapshot()
-        change(self._case.tree, files, f"git-{number}")
-        return self._shadow.restore(commit)
+    return measure
 
-    def safe(self, number: int, files: Sequence[Path]) -> Spent:
-        _, commit = self._shadow.snapshot()
-        change(self._case.tree, files, f"safe-{number}")
-        taken, _ = self._shadow.snapshot()
-        restored = self._shadow.restore(commit)
-        return taken + restored + run(["sync", "-f", str(self._case.tree)], bare_environ(self._case.folder), Path("/"))
+
+def git(*, safe: bool) -> Candidate:
+    """A restore from a snapshot taken before, untimed, as a tool takes one for each prompt."""
+
+    def measure(case: Case, files: Sequence[Path]) -> Spent:
+        shadow = ShadowGit(case.folder, case.tree)
+        _, commit = shadow.snapshot()
+        change(case.tree, files, "changed")
+        if not safe:
+            return shadow.restore(commit)
+        taken, _ = shadow.snapshot()
+        restored = shadow.restore(commit)
+        return taken + restored + run(["sync", "-f", str(case.tree)], bare_environ(case.folder), Path("/"))
+
+    return measure
+
+
+CANDIDATES: Mapping[str, Candidate] = {
+    SESSION: product("--scope", "session", ended=True),
+    GIT: git(safe=False),
+    OPEN: product("--scope", "session", ended=False),
+    EXACT: product("--exact", ended=True),
+    GIT_SAFE: git(safe=True),
+}
 
 
 def change(tree: Path, files: Sequence[Path], mark: str) -> None:
@@ -81,29 +80,21 @@ def change(tree: Path, files: Sequence[Path], mark: str) -> None:
     run(["sync", "-f", str(tree)], bare_environ(tree.parent), Path("/"))
 
 
-def rewind(workshop: Workshop, files: int, changed: int, rounds: int) -> tuple[Measured, Measured]:
-    """The rewind with scope session, and the exact one, which compares the whole tree first."""
+def rewind(workshop: Workshop, files: int, changed: int, rounds: int) -> tuple[Measured, ...]:
+    """The rewind with scope session after its turn and within it, and the exact one, which compares the whole tree."""
     corpus = workshop.corpus(files)
-    with (
-        workshop.case(corpus.root) as ours,
-        workshop.case(corpus.root) as theirs,
-        Daemon(ours.folder, NOT_BY_ITSELF) as daemon,
-    ):
-        product, git = Product(ours, daemon), Git(theirs)
-        candidates: dict[str, tuple[Case, Candidate]] = {
-            SESSION: (ours, product.session),
-            GIT: (theirs, git.restore),
-            EXACT: (ours, product.exact),
-            GIT_SAFE: (theirs, git.safe),
-        }
-        taken: dict[str, list[Spent]] = {name: [] for name in candidates}
-        for number in range(rounds):
-            chosen = corpus.chosen(changed, number)
-            for name in in_turn(list(candidates), number):
-                case, candidate = candidates[name]
-                taken[name].append(candidate(number, chosen))
+    taken: dict[str, list[Spent]] = {name: [] for name in CANDIDATES}
+    for number in range(rounds):
+        chosen = corpus.chosen(changed, number)
+        for name in in_turn(list(CANDIDATES), number):
+            with workshop.case(corpus.root) as case:
+                taken[name].append(CANDIDATES[name](case, chosen))
                 _check(name, corpus, case.tree, chosen)
-    return _compared(taken, SESSION, "nothing was recorded beforehand"), _compared(taken, EXACT, "with its full pass")
+    return (
+        _compared(taken, SESSION, "after the turn's end, which recorded it"),
+        _compared(taken, OPEN, "within the turn: nothing was recorded beforehand"),
+        _compared(taken, EXACT, "with its full pass"),
+    )
 
 
 def _check(name: str, corpus: Corpus, tree: Path, files: Sequence[Path]) -> None:

@@ -144,10 +144,11 @@ def _capture(workshop: Workshop, files: int, rounds: int) -> Task:
 
 
 def _rewind(workshop: Workshop, files: int, changed: int, rounds: int) -> Task:
-    what, targets = f"rewind of {changed:,} changed files", {"wall_ratio": 0.7, "cpu_ratio": 0.7}
+    what, targets = f"rewind of {changed:,} changed files", {"wall_ratio": 0.7}
     return Task(
         claims=(
             Claim(figure="rewind", what=f"{what}, scope session", files=files, targets=targets),
+            Claim(figure="rewind", what=f"{what}, scope session, turn still open", files=files),
             Claim(figure="rewind", what=f"{what}, exact", files=files),
         ),
         rounds=rounds,

@@ -49,14 +49,13 @@ class Workshop:
 
     @contextmanager
     def case(self, tree: Path) -> Iterator[Case]:
-        """A copy of ``tree``, on disk when this returns: nobody's measured time holds the writing of it."""
+        """A copy of ``tree``, on disk when this returns: nobody's measured time holds the writing of it. It stays until the
+        scratch folder goes (benchmarks/rewinding.py says why).
+        """
         self._cases += 1
         folder = self.scratch / f"case-{self._cases}"
         folder.mkdir()
-        try:
-            environ = {"PATH": os.environ["PATH"]}
-            run(["cp", "-a", str(tree), str(folder / "tree")], environ, folder)
-            run(["sync", "-f", str(folder)], environ, folder)
-            yield Case(tree=folder / "tree", folder=folder)
-        finally:
-            shutil.rmtree(folder)
+        environ = {"PATH": os.environ["PATH"]}
+        run(["cp", "-a", str(tree), str(folder / "tree")], environ, folder)
+        run(["sync", "-f", str(folder)], environ, folder)
+        yield Case(tree=folder / "tree", folder=folder)

@@ -76,7 +76,8 @@ class Stager:
     def stage(self, steps: Iterable[Step]) -> tuple[Step, ...]:
         """Write what will be placed, durable when this returns. Raises StoreDamagedError that names all bad paths."""
         staged, damaged = [], []
-        for step in steps:
+        # in path order, as captures store files: neighbours lie in one frame, which is unpacked once
+        for step in sorted(steps, key=lambda step: step.path):
             if step.action is not Action.PLACE:
                 staged.append(step)
                 continue
@@ -94,7 +95,7 @@ class Stager:
                 details={"paths": [os.fsdecode(path) for path, _ in damaged]},
             )
         self._sync([s.staged_name for s in staged if s.action is Action.PLACE and s.new.kind is Kind.FILE])
-        return tuple(staged)
+        return tuple(sorted(staged, key=lambda step: step.number))
 
     def _write(self, step: Step) -> None:
         name, new = step.staged_name, step.new

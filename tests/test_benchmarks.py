@@ -26,6 +26,7 @@ ROWS = [
     ("capture", "memory at rest after the first capture"),
     ("capture", "memory after a full pass"),
     ("rewind", "rewind of 30 changed files, scope session"),
+    ("rewind", "rewind of 30 changed files, scope session, turn still open"),
     ("rewind", "rewind of 30 changed files, exact"),
     ("store", "store after the first capture of a real tree, written"),
 ]
