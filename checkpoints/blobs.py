@@ -38,14 +38,16 @@ class Blobs:
         self._big: dict[BlobHash, Place] = {}
         self._frames: OrderedDict[Place, bytes] = OrderedDict()
         self._lock = threading.Lock()
+        self._copying = 0
         with database.reading() as db:
-            used = rows.used_packs(db)
+            used, big = rows.used_packs(db), rows.big_names(db)
         self._packs = Packs(home.blobs, max([*used, *_numbers(home)], default=0) + 1)
         if not read_only:
             with write_errors("the content store", StoreReadOnlyError):
                 self._packs.prepare()
             for number in set(self._packs.numbers()) - used:
                 self._packs.remove(number)
+            self._packs.drop_big(self._packs.big_names() - big)
 
     def unknown(self, payloads: Mapping[BlobHash, bytes]) -> dict[BlobHash, bytes]:
         """Those of ``payloads`` that seem not to be stored."""
@@ -66,10 +68,16 @@ class Blobs:
 
     def write_big(self, source: BinaryIO) -> BlobHash:
         """Copy ``source`` into a file of its own, durable when this returns."""
-        with write_errors("the content store", StoreReadOnlyError):
-            name, place = self._packs.add_big(source)
         with self._lock:
-            self._big[name] = place
+            self._copying += 1
+        try:
+            with write_errors("the content store", StoreReadOnlyError):
+                name, place = self._packs.add_big(source)
+            with self._lock:
+                self._big[name] = place
+        finally:
+            with self._lock:
+                self._copying -= 1
         return name
 
     def adopt(self, db: Transaction, placed: Placed, names: Iterable[BlobHash]) -> dict[BlobHash, int]:
@@ -130,6 +138,21 @@ class Blobs:
             while len(self._frames) > _CACHED_FRAMES:
                 self._frames.popitem(last=False)
         return data
+
+    def drop_unused(self) -> None:
+        """Forget blobs that no state names, and delete the files that then hold nothing. A pack that also holds others'
+        blobs keeps its bytes, and so does one of this start, until the next. Whoever has just found such a blob stored
+        stores it again (:class:`BlobVanishedError`).
+        """
+        with self._database.writing() as db:
+            big = rows.big_names(db)
+            rows.delete_unused_blobs(db)
+            unused, used = big - rows.big_names(db), rows.used_packs(db)
+        with self._lock:
+            self._frames.clear()
+            if not self._copying:  # else one of these may be on its way back; the next start deletes it
+                self._packs.drop_big(unused - self._big.keys())
+        self._packs.drop_earlier(used)
 
     def close(self) -> None:
         self._packs.close()

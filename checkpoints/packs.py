@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -80,7 +80,7 @@ class Packs:
         self.folder = folder
         self.big = folder / "big"
         self._lock = threading.Lock()
-        self._number = first_pack
+        self._first = self._number = first_pack
         self._fd: int | None = None
         self._offset = 0
 
@@ -149,6 +149,21 @@ class Packs:
     def remove(self, number: int) -> None:
         """Delete a pack that no row names."""
         self._path(number).unlink()
+
+    def drop_earlier(self, used: Collection[int]) -> None:
+        """Delete packs of earlier starts that are not ``used``; one of this start may hold what is not in the rows yet."""
+        for number in set(self.numbers()) - {*used}:
+            if number < self._first:
+                self.remove(number)
+
+    def drop_big(self, names: Iterable[BlobHash]) -> None:
+        """Delete big blobs' own files."""
+        for name in names:
+            (self.big / name.hex()).unlink(missing_ok=True)
+
+    def big_names(self) -> set[BlobHash]:
+        """The big blobs that have a file."""
+        return {BlobHash(bytes.fromhex(name)) for name in os.listdir(self.big) if len(name) == 2 * HASH_BYTES}
 
     def read(self, place: Place) -> bytes:
         """The raw bytes of a frame in a pack. Raises StoreDamagedError where they cannot be had."""

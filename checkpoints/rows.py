@@ -404,3 +404,22 @@ def ever_recorded(db: Transaction, worktree: int, path: bytes) -> bool:
     low, high = _prefix_bounds(path)
     query = "select 1 from path where worktree = ? and (path = ? or (path >= ? and path < ?)) limit 1"
     return raw(db).execute(query, (worktree, path, low, high)).fetchone() is not None
+
+
+_UNUSED_BLOBS = """
+delete from blob where id not in (
+  select blob from version where blob is not null union select blob from live where blob is not null
+  union select blob from outcome where blob is not null)
+"""
+
+
+def delete_unused_blobs(db: Transaction) -> None:
+    """Delete the rows of blobs that no state and no outcome names, and of frames that then hold none."""
+    raw(db).execute(_UNUSED_BLOBS)
+    raw(db).execute("delete from frame where id not in (select frame from blob)")
+
+
+def big_names(db: Transaction) -> set[BlobHash]:
+    """Blobs that are files of their own."""
+    query = "select b.hash from blob b join frame f on f.id = b.frame where f.pack is null"
+    return {BlobHash(row[0]) for row in raw(db).execute(query)}

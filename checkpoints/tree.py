@@ -54,7 +54,10 @@ class Tree:
         try:
             self.fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise RootVanishedError(f"{os.fsdecode(root)} cannot be opened: {error.strerror}") from error
+            raise RootVanishedError(
+                f"{os.fsdecode(root)} cannot be opened: {error.strerror}",
+                hint="`oxide-ctl restore CKPT --to DIR` still copies its checkpoints out",
+            ) from error
         found = os.fstat(self.fd)
         self.dev = found.st_dev
         self._folders: OrderedDict[bytes, int] = OrderedDict()
@@ -62,7 +65,7 @@ class Tree:
             self.close()
             raise RootVanishedError(
                 f"{os.fsdecode(root)} is not the directory that was watched",
-                hint="run `oxide-ctl watch` there to accept the new one",
+                hint="`oxide-ctl restore CKPT --to DIR` copies its checkpoints out; `oxide-ctl watch` starts a new history",
             )
 
     def close(self) -> None:

@@ -118,7 +118,7 @@ def _take(lock: int, home: Home) -> None:
         pid = _holder(lock)
         raise AlreadyRunningError(
             f"another daemon (pid {pid or 'not known'}) owns {home.folder}",
-            hint="stop it with `oxide-ctl stop`",
+            hint="stop it with `oxide-ctl stop`, or watch in it with `oxide-ctl watch DIR`",
             details={"pid": pid},
         ) from None
     os.fchmod(lock, 0o600)

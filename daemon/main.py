@@ -85,7 +85,7 @@ def _run(instance: Instance, home: Home, options: argparse.Namespace) -> int:
                     _watch_first(service, screen if options.timeline else None, options.watch)
                 stop.wait()
                 if options.timeline:
-                    screen.stopped("stopped")
+                    screen.stopped("as asked")
         finally:
             server.close(DRAIN_MS)
             service.stop()

@@ -53,7 +53,7 @@ def _doing(service: Service, act: Callable[[Service, Request, Reporter], Any]) -
 
 
 def _looking(service: Service, look: Callable[[View, Request], Any]) -> Handler:
-    return lambda request, _report: look(service.view(service.find(path(request))), request)
+    return lambda request, _report: look(service.view(service.known(path(request))), request)
 
 
 def _diff(service: Service) -> Handler:
@@ -61,9 +61,9 @@ def _diff(service: Service) -> Handler:
 
     def handle(request: Request, _report: Reporter) -> Any:
         if request.get("b") is not None:
-            return looking.diff(service.view(service.find(path(request))), request)
+            return looking.diff(service.view(service.known(path(request))), request)
         with service.using(path(request)) as watched:
             watched.record()
-            return looking.diff(service.view(watched), request)
+            return looking.diff(service.view(watched.worktree), request)
 
     return handle

@@ -100,6 +100,20 @@ class Service:
             )
         return max(holding, key=lambda w: len(w.worktree.root))
 
+    def known(self, path: bytes) -> Worktree:
+        """The innermost worktree that holds ``path``: a watched one, else one that was watched last. Its history can be
+        read though nothing is added to it. Raises NotFoundError.
+        """
+        try:
+            return self.find(path).worktree
+        except NotFoundError:
+            real = os.path.realpath(path)
+            with self.timeline.database.reading() as db:
+                holding = [w for w in store.worktrees(db) if holds(w.root, real)]
+            if not holding:
+                raise
+            return max(holding, key=lambda w: (len(w.root), w.id))
+
     @contextmanager
     def using(self, path: bytes) -> Iterator[Watched]:
         """The worktree of ``path``, attached and locked."""
@@ -110,9 +124,9 @@ class Service:
         if watched.needs_full_pass:
             self.background.submit(f"full pass {watched.worktree.id}", lambda: self._full_pass(watched))
 
-    def view(self, watched: Watched) -> View:
+    def view(self, worktree: Worktree) -> View:
         """What reading operations work with."""
-        return View(timeline=self.timeline, worktree=watched.worktree, now_ms=self.clock.now_ms())
+        return View(timeline=self.timeline, worktree=worktree, now_ms=self.clock.now_ms())
 
     def attach(self, watched: Watched, progress: Callable[[int, int], None] | None = None) -> None:
         """Start watching, compare the tree with the record, settle what a crash left. The caller holds the lock."""

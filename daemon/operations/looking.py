@@ -154,6 +154,7 @@ def diff(view: View, request: Request) -> Items:
     first, note = named_checkpoint(view, text(request, "a"))
     second = optional_text(request, "b")
     chosen = paths(request, view.worktree.root)
+    require_known(view, chosen)
     with view.timeline.database.reading() as db:
         head = rows.read_head(db, view.id).seq
     upto, note_b = (head, "") if second is None else _seq_of(named_checkpoint(view, second))

@@ -57,17 +57,20 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
     _refuse_unbuilt(request)
     with service.using(path(request)) as watched:
         _refuse_while_interrupted(service, watched)
-        target, note = named_checkpoint(service.view(watched), text(request, "checkpoint"))
+        target, note = named_checkpoint(service.view(watched.worktree), text(request, "checkpoint"))
         scope = _scope(request, target)
+        notes = [note] if note else []
+        if flag(request, "exact") and target.session:
+            notes.append("--exact asks no writer: what others changed since goes back too")
         intent = Intent(
             kind=OperationKind.REWIND,
             scope=scope,
             exact=flag(request, "exact"),
             target=target,
-            notes=(note,) if note else (),
+            notes=tuple(notes),
         )
         chosen = paths(request, watched.worktree.root)
-        require_known(service.view(watched), chosen)
+        require_known(service.view(watched.worktree), chosen)
         dry_run = flag(request, "dry_run")
         report({"stage": "checkpoint", "done": 0, "total": 0, "bytes": 0})
         before, now_seq = _take_before(watched, full=scope is Scope.ALL, dry_run=dry_run)

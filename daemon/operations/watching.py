@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
     watched, created = _registered(service, root)
 
     def progress(done: int, size: int) -> None:
-        report({"stage": "capture", "done": done, "total": 0, "bytes": size})
+        report({"stage": "files", "done": done, "total": 0, "bytes": size})
 
     with watched.lock:
         try:
@@ -107,7 +108,7 @@ def _registered(service: Service, root: bytes) -> tuple[Watched, bool]:
             same = (worktree.dev, worktree.ino, worktree.birth_ns) == (identity.dev, identity.ino, identity.birth_ns)
             if worktree.root == root and same:
                 store.set_watching(db, worktree.id, watching=True)
-                return service.take_up(worktree), False
+                return service.take_up(worktree), True
         common = common_dir(root)
         project = next((w.project for w in known if common and w.common_dir == common), letters(os.urandom(ID_BYTES)))
         new = Worktree(
@@ -125,24 +126,34 @@ def _registered(service: Service, root: bytes) -> tuple[Watched, bool]:
 
 
 def unwatch(service: Service, request: Request, _report: Reporter) -> dict[str, Any]:
-    """Stop watching; with ``delete_history`` forget the worktree and all its checkpoints."""
-    watched = service.find(path(request))
-    root = watched.worktree.root
+    """Stop watching; with ``delete_history`` forget the worktree and all its checkpoints. Acts on a whole worktree, so
+    the path must be its root. One that is not watched any more can still be forgotten.
+    """
+    worktree = service.known(path(request))
+    if os.path.realpath(path(request)) != worktree.root:
+        raise UsageError(
+            f"{shown(path(request))} is inside the worktree {shown(worktree.root)}",
+            hint="name the worktree's root itself",
+        )
     delete = flag(request, "delete_history")
-    with watched.lock:
+    watched = next((w for w in service.all_watched() if w.worktree.id == worktree.id), None)
+    with watched.lock if watched is not None else nullcontext():
         with service.timeline.database.reading() as db:
-            count = store.CheckpointQuery(db, watched.worktree.id).count()
-            if journal.open_operations(db, watched.worktree.id) and delete:
+            count = store.CheckpointQuery(db, worktree.id).count()
+            if journal.open_operations(db, worktree.id) and delete:
                 raise RefusedError(
-                    f"{os.fsdecode(root)} has an interrupted operation",
+                    f"{shown(worktree.root)} has an interrupted operation",
                     hint="run `oxide-ctl rewind --continue` or `--abort` first",
                 )
-        service.let_go(watched)
+        if watched is not None:
+            service.let_go(watched)
         with service.timeline.database.writing() as db:
-            store.set_watching(db, watched.worktree.id, watching=False)
+            store.set_watching(db, worktree.id, watching=False)
             if delete:
-                store.delete_history(db, watched.worktree.id)
-    return {"ok": True, "root": shown(root), "checkpoints": count, "history_deleted": delete}
+                store.delete_history(db, worktree.id)
+        if delete:
+            service.timeline.blobs.drop_unused()
+    return {"ok": True, "root": shown(worktree.root), "checkpoints": count, "history_deleted": delete}
 
 
 def projects(service: Service, _request: Request, _report: Reporter) -> Items:

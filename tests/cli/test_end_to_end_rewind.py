@@ -16,7 +16,7 @@ from tests.kit import diff_trees, tree_of
 
 def test_rewind_brings_back_and_keeps_what_is_newer(machine, project):
     before = sealed(machine)
-    then = tree_of(project)
+    then = tree_of(project, skip={b".openoxide-staging"})
     (project / "src" / "a.py").write_text("two\n")
     (project / "run.sh").unlink()
     shutil.rmtree(project / "empty")
@@ -31,12 +31,12 @@ def test_rewind_brings_back_and_keeps_what_is_newer(machine, project):
     assert [(entry["path"], entry["reason"]) for entry in answer["kept"]] == [("newer", "newer")]
     assert (answer["removed"], answer["merged"], answer["conflicts"], answer["changed_since"]) == ([], [], [], [])
     assert answer["untouched"] >= 1
-    assert diff_trees(then, tree_of(project)) == ["newer: new: file"]
+    assert diff_trees(then, tree_of(project, skip={b".openoxide-staging"})) == ["newer: new: file"]
 
 
 def test_an_exact_rewind_makes_the_tree_equal(machine, project):
     before = sealed(machine)["id"]
-    then = tree_of(project)
+    then = tree_of(project, skip={b".openoxide-staging"})
     (project / "src" / "a.py").write_text("two\n")
     (project / "newer").mkdir()
     (project / "newer" / "file").touch()
@@ -44,19 +44,19 @@ def test_an_exact_rewind_makes_the_tree_equal(machine, project):
     answer = machine.json("rewind", before, "--exact", "--yes")
 
     assert set(paths(answer["removed"])) == {"newer", "newer/file"}
-    assert diff_trees(then, tree_of(project)) == []
+    assert diff_trees(then, tree_of(project, skip={b".openoxide-staging"})) == []
 
 
 def test_a_dry_run_shows_the_plan_and_changes_nothing(machine, project):
     before = sealed(machine)["id"]
     (project / "src" / "a.py").write_text("two\n")
-    now = tree_of(project)
+    now = tree_of(project, skip={b".openoxide-staging"})
 
     answer = machine.json("rewind", before, "--dry-run")
 
     assert answer.keys() >= REWIND
     assert (answer["operation"], paths(answer["restored"])) == (None, ["src/a.py"])
-    assert diff_trees(now, tree_of(project)) == []
+    assert diff_trees(now, tree_of(project, skip={b".openoxide-staging"})) == []
     assert machine.json("operations")["items"] == []
 
 
@@ -73,19 +73,19 @@ def test_paths_narrow_a_rewind(machine, project):
 
 def test_undo_and_redo_walk_the_operations(machine, project):
     before = sealed(machine)["id"]
-    then = tree_of(project)
+    then = tree_of(project, skip={b".openoxide-staging"})
     (project / "src" / "a.py").write_text("two\n")
     (project / "newer").write_text("mine")
-    now = tree_of(project)
+    now = tree_of(project, skip={b".openoxide-staging"})
     rewound = machine.json("rewind", before, "--exact", "--yes")
 
     undone = machine.json("undo", "--yes")
     assert undone.keys() >= REWIND | {"undoable_until"}
-    assert diff_trees(now, tree_of(project)) == []
+    assert diff_trees(now, tree_of(project, skip={b".openoxide-staging"})) == []
     machine.json("redo", "--yes")
-    assert diff_trees(then, tree_of(project)) == []
+    assert diff_trees(then, tree_of(project, skip={b".openoxide-staging"})) == []
     machine.json("undo", "1", "--yes")
-    assert diff_trees(now, tree_of(project)) == []
+    assert diff_trees(now, tree_of(project, skip={b".openoxide-staging"})) == []
 
     items = machine.json("operations")["items"]
     assert rewound["operation"] in [item["operation"] for item in items]
@@ -100,10 +100,10 @@ def test_nothing_to_walk_or_settle_is_not_found(machine, project, line):
 
 @pytest.mark.parametrize("line", ["rewind last", "undo", "redo", "unwatch --delete-history"])
 def test_what_needs_a_yes_is_refused_without(machine, project, line):
-    now = tree_of(project)
+    now = tree_of(project, skip={b".openoxide-staging"})
 
     assert machine.failure(*line.split(), code=8)["kind"] == "refused"
-    assert diff_trees(now, tree_of(project)) == []
+    assert diff_trees(now, tree_of(project, skip={b".openoxide-staging"})) == []
 
 
 def agent_writes(machine, project):
@@ -190,10 +190,10 @@ def test_a_database_that_is_held_open_is_left_alone(machine, project, held_datab
 
 
 def test_an_exact_rewind_with_a_conflict_is_refused_as_a_whole(machine, project, held_database):
-    now = tree_of(project)
+    now = tree_of(project, skip={b".openoxide-staging"})
 
     assert machine.failure("rewind", "before", "--exact", "--yes", code=4)["kind"] == "conflict"
-    assert diff_trees(now, tree_of(project)) == []
+    assert diff_trees(now, tree_of(project, skip={b".openoxide-staging"})) == []
 
 
 def test_it_says_what_git_will_say(machine):

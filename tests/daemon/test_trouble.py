@@ -347,7 +347,7 @@ def test_a_replaced_root_that_is_watched_again_is_a_worktree_of_its_own(watched,
     )
     shutil.rmtree(watched.root)
     (tmp_path / "away").rename(watched.root)
-    assert not watched.watch()["created"]
+    assert watched.watch()["worktree"] == 1
     assert watched.call("cat", checkpoint="1", file="file") == b"first"
 
 
