@@ -235,4 +235,4 @@ def test_nothing_is_left_in_the_tree(machine, project):
     names = tree_of(project, skip={b".openoxide-staging"}).keys()
     machine.json("rewind", before, "--yes")
 
-    wait_until(lambda: tree_of(project, skip={b".openoxide-staging"}).keys() == names, 10)
+    wait_until(lambda: tree_of(project).keys() == names, 10)
