@@ -21,6 +21,7 @@ from openoxide.checkpoints.model import Certainty, FileState, Kind, Observed, Wr
 from openoxide.checkpoints.plan import Left, RewindPlan
 from openoxide.checkpoints.staging import (
     Stager,
+    Strays,
     delete_operation_folder,
     find_staging,
     make_operation_folder,
@@ -32,7 +33,7 @@ from openoxide.checkpoints.staging import (
 from openoxide.checkpoints.steps import Action, Step, steps_of
 from openoxide.checkpoints.timeline import Attribute, Timeline
 from openoxide.checkpoints.tree import Tree
-from openoxide.errors import InterruptedOperationError
+from openoxide.errors import InterruptedOperationError, StoreDamagedError
 from openoxide.fileio import write_errors
 
 
@@ -70,6 +71,7 @@ class Applier:
         """Stage and exchange. ``operation`` is prepared; its phase is ``swapping`` when this returns."""
         steps = steps_of(plan)
         try:
+            self._require_before(steps)
             staged, notes = self._stage(operation, steps)
             with self._timeline.database.writing() as db:
                 journal.commit_steps(db, operation.id, staged)
@@ -78,6 +80,17 @@ class Applier:
                 self.give_up(operation)
             raise
         return self._swap(operation, staged, notes)
+
+    def _require_before(self, steps: Sequence[Step]) -> None:
+        """What will be displaced must be in the store, byte for byte. Raises StoreDamagedError that names what is not."""
+        displaced = {step.old.blob: step.path for step in steps if step.old.kind is Kind.FILE and step.old.blob}
+        damaged = [path for blob, path in displaced.items() if not self._timeline.blobs.holds(blob)]
+        if damaged:
+            raise StoreDamagedError(
+                f"the store cannot give back {len(damaged)} of the files to be replaced, first {os.fsdecode(damaged[0])!r}",
+                hint="nothing was changed; touch these files, so that they are stored again, and try once more",
+                details={"paths": [os.fsdecode(path) for path in damaged]},
+            )
 
     def _stage(self, operation: Operation, steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[str, ...]]:
         with write_errors(f"the staging folder in {os.fsdecode(self._tree.root)}"):
@@ -134,8 +147,13 @@ class Applier:
         return self._swap(operation, self._steps(operation))
 
     def abort_operation(self, operation: Operation) -> Applied:
-        """Take back the steps that were done."""
+        """Take back the steps that were done. Without the staging folder there is nothing to take back with: every path is
+        left as it is, and what was displaced is in the pre-rewind checkpoint.
+        """
         steps = self._steps(operation)
+        if not self._has_folder(operation):
+            gone = [Left(path=path, reason="staging_gone") for path in sorted({step.path for step in steps})]
+            return Applied(steps=steps, left=tuple(gone))
         folder = self._operation_folder(operation)
         try:
             left = Exchange(self._tree, folder).unswap(steps)
@@ -145,50 +163,71 @@ class Applier:
             os.close(folder)
         return Applied(steps=steps, left=tuple(left))
 
+    def _has_folder(self, operation: Operation) -> bool:
+        staging = find_staging(self._tree)
+        if staging is None:
+            return False
+        try:
+            os.close(open_operation_folder(staging, operation.staging_name))
+        except OSError:
+            return False
+        finally:
+            os.close(staging)
+        return True
+
     def _steps(self, operation: Operation) -> tuple[Step, ...]:
         with self._timeline.database.reading() as db:
             return journal.steps(db, operation.id)
 
     def verify(self, applied: Applied) -> list[Left]:
-        """Placed paths that are not what was placed any more: somebody has written there since."""
+        """Paths that are not as they were left any more: somebody has been there since."""
         skipped = {left.path for left in applied.left}
-        found = []
-        for step in applied.steps:
-            if step.action is not Action.PLACE or step.path in skipped or step.new.kind is Kind.DIRECTORY:
+        placed = {step.path: step for step in applied.steps if step.action is Action.PLACE}
+        gone = {step.path for step in applied.steps if step.action in (Action.REMOVE, Action.RMDIR)} - placed.keys()
+        found = [path for path in gone - skipped if self._tree.lstat(path) is not None]
+        for path, step in placed.items():
+            if path in skipped or step.new.kind is Kind.DIRECTORY:
                 continue
-            live = self._tree.lstat(step.path)
+            live = self._tree.lstat(path)
             if live is None or live.st_ino != step.new_ino or not _as_placed(live, step.new):
-                found.append(Left(path=step.path, reason="changed_since"))
-        return found
+                found.append(path)
+        return [Left(path=path, reason="changed_since") for path in sorted(found)]
 
-    def sweep(self, operation: Operation) -> list[Outcome]:
-        """Store what is in the operation's staging folder and nowhere else, then delete that folder and the steps. The
-        one method that needs no lock: nobody else looks into the folder of an ended operation.
+    def sweep(self, operation: Operation) -> None:
+        """Store what is in the operation's staging folder and nowhere else, then delete that folder and the steps. Left
+        for a later sweep while a process can still write to something in there. The one method that needs no lock: nobody
+        else looks into the folder of an ended operation.
         """
         steps = self._steps(operation)
         with write_errors(f"the staging folder in {os.fsdecode(self._tree.root)}"):
-            outcomes = self._store_strays(operation, steps)
-            self._delete_folder(operation)
+            found = self._strays(operation, steps)
+            outcomes = [self._store_stray(step, fd) for step, fd in found.files]
+            if found.busy:
+                return
+            if not found.folders:
+                self._delete_folder(operation)
+        outcomes += [
+            Outcome(kind=OutcomeKind.LATE, path=step.path, reason=f"left in staging as {step.staged_name}")
+            for step in found.folders
+        ]
         with self._timeline.database.writing() as db:
             journal.add_outcomes(db, operation.id, outcomes)
             journal.drop_steps(db, operation.id)
-        return outcomes
 
-    def _store_strays(self, operation: Operation, steps: Sequence[Step]) -> list[Outcome]:
+    def _strays(self, operation: Operation, steps: Sequence[Step]) -> Strays:
         staging = find_staging(self._tree)
         if staging is None:
-            return []
+            return Strays()
         try:
             folder = open_operation_folder(staging, operation.staging_name)
         except FileNotFoundError:
-            return []
+            return Strays()
         finally:
             os.close(staging)
         try:
-            found = strays(folder, steps)
+            return strays(folder, steps)
         finally:
             os.close(folder)
-        return [self._store_stray(step, fd) for step, fd in found]
 
     def _store_stray(self, step: Step, fd: int) -> Outcome:
         with open(fd, "rb") as source:

@@ -7,6 +7,7 @@ marked. A frame whose blobs turn out to be known is dead weight in its pack unti
 from __future__ import annotations
 
 import io
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
@@ -21,8 +22,11 @@ from openoxide.errors import StoreDamagedError, StoreReadOnlyError
 from openoxide.fileio import write_all, write_errors
 from openoxide.paths import Home
 
+PACKS_OF_A_START = 1_000
 _CACHED_FRAMES = 4
 _CHUNK = 1 << 20
+log = logging.getLogger(__name__)
+
 Placed = list[tuple[Place, tuple[tuple[BlobHash, int], ...]]]
 
 
@@ -40,14 +44,20 @@ class Blobs:
         self._lock = threading.Lock()
         self._copying = 0
         with database.reading() as db:
-            used, big = rows.used_packs(db), rows.big_names(db)
-        self._packs = Packs(home.blobs, max([*used, *_numbers(home)], default=0) + 1)
+            used, reserved = rows.used_packs(db), rows.reserved_packs(db)
+        first = max([*used, *_numbers(home), reserved], default=0) + 1
+        self._packs = Packs(home.blobs, first)
         if not read_only:
             with write_errors("the content store", StoreReadOnlyError):
                 self._packs.prepare()
+            # a pack this database never reserved a number for belongs to another one: a lost or an older timeline.db
             for number in set(self._packs.numbers()) - used:
-                self._packs.remove(number)
-            self._packs.drop_big(self._packs.big_names() - big)
+                if number <= reserved:
+                    self._packs.remove(number)
+                else:
+                    log.warning("pack %d is not of this database and is left alone", number)
+            with database.writing() as db:
+                rows.reserve_packs(db, first + PACKS_OF_A_START)
 
     def unknown(self, payloads: Mapping[BlobHash, bytes]) -> dict[BlobHash, bytes]:
         """Those of ``payloads`` that seem not to be stored."""
@@ -111,6 +121,17 @@ class Blobs:
     def open(self, name: BlobHash) -> BinaryIO:
         """A stream over a blob, for a caller that checks what it copies (:func:`copy_blob`)."""
         return self.opener([name])(name)
+
+    def holds(self, name: BlobHash) -> bool:
+        """Whether the blob can be given back, byte for byte."""
+        try:
+            with self.open(name) as source:
+                hasher = Hasher()
+                while chunk := source.read(_CHUNK):
+                    hasher.update(chunk)
+        except StoreDamagedError:
+            return False
+        return hasher.digest() == name
 
     def opener(self, names: Iterable[BlobHash]) -> Callable[[BlobHash], BinaryIO]:
         """As :meth:`open`, for many: their places are looked up at once."""

@@ -48,6 +48,7 @@ class Exchange:
 
     def __init__(self, tree: Tree, staging: int) -> None:
         self._tree = tree
+        self._tree.stay_on_mount()
         self._staging = staging
 
     # forward
@@ -71,12 +72,16 @@ class Exchange:
     def _each(self, steps: Sequence[Step], act: Callable[[Step], None]) -> list[Left]:
         left: dict[bytes, Left] = {}
         for step in steps:
-            if step.path in left:
+            if step.path in left and step.action is not Action.CLOSE:
                 continue
             try:
                 act(step)
             except PathConflictError as conflict:
-                left[step.path] = Left(path=step.path, reason=str(conflict))
+                left.setdefault(step.path, Left(path=step.path, reason=str(conflict)))
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                left.setdefault(step.path, Left(path=step.path, reason=_REASONS[errno.EXDEV]))
         return list(left.values())
 
     def _forward(self, step: Step) -> None:
@@ -89,6 +94,8 @@ class Exchange:
                 self._place(step)
             case Action.MODE:
                 self._chmod(step.path, step.old.mode, step.new.mode)
+            case Action.CLOSE:
+                self._chmod_if_there(step.path, step.old.mode, step.new.mode)
 
     def _remove(self, path: bytes, aside: str, expected: FileState) -> None:
         """Move ``path`` aside and look at it there."""
@@ -107,7 +114,7 @@ class Exchange:
 
     def _rmdir(self, path: bytes) -> None:
         live = self._tree.lstat(path)
-        if live is None:
+        if live is None or not stat.S_ISDIR(live.st_mode):  # done before; what stands there now is the next step's
             return
         mode = stat.S_IMODE(live.st_mode)
         self._at(
@@ -120,6 +127,8 @@ class Exchange:
     def _place(self, step: Step) -> None:
         live = self._tree.lstat(step.path)
         done = live is not None and live.st_ino == step.new_ino and live.st_dev == self._tree.dev
+        if not done:
+            self._expect_staged(step)
         if not step.old.exists:
             if live is not None and not done:
                 raise PathConflictError("appeared")
@@ -140,14 +149,15 @@ class Exchange:
         """
         with contextlib.suppress(PathConflictError):  # removed meanwhile: the sweep stores what staging holds
             self._exchange(step)
-            if self._staged_stat(step.staged_name).st_ino != step.new_ino:
+            staged = self._staged_stat(step.staged_name)
+            if staged.st_ino != step.new_ino or not looks_like(staged, step.new):
                 self._exchange(step)
 
     def _chmod(self, path: bytes, old: int, new: int) -> None:
         try:
-            fd = open_beneath(self._tree.fd, path, _FOLDER)
+            fd = open_beneath(self._tree.fd, path, _FOLDER, one_mount=True)
         except OSError as error:
-            raise PathConflictError("permission" if error.errno == errno.EACCES else "vanished") from error
+            raise PathConflictError(_REASONS.get(error.errno or 0, "vanished")) from error
         try:
             now = stat.S_IMODE(os.fstat(fd).st_mode)
             if now not in (old, new):
@@ -174,18 +184,17 @@ class Exchange:
                 self._make_folder(step)
             case Action.PLACE:
                 self._unplace(step)
-            case Action.MODE:
-                self._unchmod(step)
+            case Action.MODE | Action.CLOSE:
+                self._chmod_if_there(step.path, step.new.mode, step.old.mode)
 
     def _make_folder(self, step: Step) -> None:
-        if self._tree.lstat(step.path) is not None:
-            return
-        self._at(
-            step.path,
-            lambda folder, name: os.mkdir(name, NEW_FOLDER_MODE, dir_fd=folder),
-            lambda folder, name: os.rmdir(name, dir_fd=folder),
-        )
-        self._chmod(step.path, NEW_FOLDER_MODE, step.old.mode)
+        if self._tree.lstat(step.path) is None:
+            self._at(
+                step.path,
+                lambda folder, name: os.mkdir(name, NEW_FOLDER_MODE, dir_fd=folder),
+                lambda folder, name: os.rmdir(name, dir_fd=folder),
+            )
+        self._chmod_if_there(step.path, NEW_FOLDER_MODE, step.old.mode)
 
     def _unplace(self, step: Step) -> None:
         live = self._tree.lstat(step.path)
@@ -200,14 +209,27 @@ class Exchange:
                 self._exchange(step)
                 raise PathConflictError(reason)
         elif step.new.kind is Kind.DIRECTORY:
-            self._rmdir(step.path)
+            self._unplace_folder(step)
         else:
             self._remove(step.path, step.staged_name, step.new)
 
-    def _unchmod(self, step: Step) -> None:
-        live = self._tree.lstat(step.path)
-        if live is not None and stat.S_ISDIR(live.st_mode) and stat.S_IMODE(live.st_mode) == step.new.mode:
-            self._chmod(step.path, step.new.mode, step.old.mode)
+    def _unplace_folder(self, step: Step) -> None:
+        """Back into staging, so that it can come again; what somebody put into it keeps it in its place."""
+        self._aside(step.path, step.staged_name)
+        self._tree.forget_folders()
+        fd = os.open(step.staged_name, _FOLDER, dir_fd=self._staging)
+        try:
+            occupied = bool(os.listdir(fd))
+        finally:
+            os.close(fd)
+        if occupied:
+            self._into(step.path, step.staged_name)
+            raise PathConflictError("not_empty")
+
+    def _chmod_if_there(self, path: bytes, old: int, new: int) -> None:
+        live = self._tree.lstat(path)
+        if live is not None and stat.S_ISDIR(live.st_mode) and stat.S_IMODE(live.st_mode) == old:
+            self._chmod(path, old, new)
 
     # renaming
 
@@ -256,6 +278,15 @@ class Exchange:
         """A cheap look before the exchange; the look that counts comes after it."""
         if live is None or not looks_like(live, expected):
             raise PathConflictError("changing")
+
+    def _expect_staged(self, step: Step) -> None:
+        """What is about to be placed must be what was staged."""
+        try:
+            staged = self._staged_stat(step.staged_name)
+        except FileNotFoundError as error:  # it was placed, and has been replaced since
+            raise PathConflictError("changed_later") from error
+        if staged.st_ino != step.new_ino:
+            raise PathConflictError("staging_changed")
 
     def _mismatch(self, name: str, expected: FileState) -> str | None:
         """Why the staged entry is not ``expected``; None if it is, and nobody can write to it any more."""

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from openoxide.checkpoints.model import BlobHash, FileState, Kind
-from openoxide.checkpoints.rows import raw
+from openoxide.checkpoints.rows import from_signed, raw, signed
 from openoxide.checkpoints.steps import Action, Step
 from openoxide.db import Transaction
 
@@ -131,7 +131,7 @@ def commit_steps(db: Transaction, operation: int, steps: Iterable[Step]) -> None
     raw(db).executemany(
         "insert into step(operation, number, action, path, old, new, new_ino) values(?,?,?,?,?,?,?)",
         (
-            (operation, s.number, s.action.value, s.path, _encode(s.old), _encode(s.new), s.new_ino)
+            (operation, s.number, s.action.value, s.path, _encode(s.old), _encode(s.new), _signed(s.new_ino))
             for s in steps
         ),
     )  # fmt: skip
@@ -176,7 +176,14 @@ def steps(db: Transaction, operation: int) -> tuple[Step, ...]:
         "select number, action, path, old, new, new_ino from step where operation = ? order by number", (operation,)
     )
     return tuple(
-        Step(number=n, action=Action(action), path=path, old=_decode(old), new=_decode(new), new_ino=ino)
+        Step(
+            number=n,
+            action=Action(action),
+            path=path,
+            old=_decode(old),
+            new=_decode(new),
+            new_ino=_from_signed(ino),
+        )
         for n, action, path, old, new, ino in found
     )
 
@@ -252,3 +259,11 @@ def _decode(text: str) -> FileState:
         if name in fields:
             fields[name] = b64decode(fields[name])
     return FileState(**{**fields, "kind": Kind(fields["kind"])})
+
+
+def _signed(ino: int | None) -> int | None:
+    return signed(ino) if ino is not None else None
+
+
+def _from_signed(ino: int | None) -> int | None:
+    return from_signed(ino) if ino is not None else None

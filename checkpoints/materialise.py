@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -11,12 +12,13 @@ from typing import BinaryIO
 from openoxide.checkpoints.blobs import Blobs, copy_blob
 from openoxide.checkpoints.model import BlobHash, FileState, Kind, split
 from openoxide.checkpoints.plan import Left
-from openoxide.checkpoints.tree import Tree
+from openoxide.checkpoints.tree import GONE, Tree
 from openoxide.errors import ConflictError, UsageError
 from openoxide.fileio import write_errors
 
 OpenBlob = Callable[[BlobHash], BinaryIO]
 
+_IN_THE_WAY = GONE | {errno.EISDIR, errno.EEXIST}
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 
 
@@ -57,7 +59,9 @@ def materialise(blobs: Blobs, target: bytes, states: Mapping[bytes, FileState]) 
             try:
                 _write(open_blob, tree, path, state)
                 written.append(path)
-            except (IsADirectoryError, NotADirectoryError, FileExistsError):
+            except OSError as error:
+                if error.errno not in _IN_THE_WAY:
+                    raise
                 skipped.append(Left(path=path, reason="in_the_way"))
         for path in reversed(written):
             if states.get(path) is not None and states[path].kind is Kind.DIRECTORY:
@@ -111,6 +115,7 @@ def _create(open_blob: OpenBlob, folder: int, name: bytes, state: FileState) -> 
         os.symlink(state.target or b"", name, dir_fd=folder)
     elif state.kind is Kind.SPECIAL:
         os.mkfifo(name, 0o600, dir_fd=folder)
+        os.chmod(name, state.mode & ~_SPECIAL_BITS, dir_fd=folder)
     else:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(name, flags, 0o600, dir_fd=folder)

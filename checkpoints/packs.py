@@ -161,10 +161,6 @@ class Packs:
         for name in names:
             (self.big / name.hex()).unlink(missing_ok=True)
 
-    def big_names(self) -> set[BlobHash]:
-        """The big blobs that have a file."""
-        return {BlobHash(bytes.fromhex(name)) for name in os.listdir(self.big) if len(name) == 2 * HASH_BYTES}
-
     def read(self, place: Place) -> bytes:
         """The raw bytes of a frame in a pack. Raises StoreDamagedError where they cannot be had."""
         assert place.pack is not None
@@ -177,7 +173,7 @@ class Packs:
             if len(payload) != place.stored:
                 raise StoreDamagedError(f"pack {place.pack} ends before offset {place.offset + place.stored}")
             return decompress(payload, place)
-        except (OSError, zstandard.ZstdError) as error:
+        except (OSError, zstandard.ZstdError, MemoryError) as error:  # a damaged frame may claim any size
             raise StoreDamagedError(f"pack {place.pack} cannot be read at {place.offset}: {error}") from error
 
     def add_big(self, source: BinaryIO) -> tuple[BlobHash, Place]:

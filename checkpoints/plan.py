@@ -174,7 +174,7 @@ def decide_reverse(histories: Iterable[PathHistory], left: Mapping[bytes, FileSt
     for history in histories:
         if history.now == history.then:
             found.untouched += 1
-        elif history.now != left[history.path]:
+        elif history.now != left.get(history.path):
             found.conflicts.append(Left(path=history.path, reason="changed_later"))
         else:
             found.changes.append(Change(path=history.path, now=history.now, wanted=history.then))

@@ -64,7 +64,10 @@ def plan_reverse(db: Transaction, tree: Tree, operation: Operation, now_seq: int
     }
     request = Request(target_seq=before.seq, now_seq=now_seq)
     histories = _histories(db, operation.worktree, sorted(touched), request)
-    left = rows.states_at(db, operation.worktree, after.seq, touched)
+    # somebody may have been there between the exchange and the record: what they left is not ours to take back
+    writers = rows.last_writers(db, operation.worktree, touched, after.seq)
+    ours = {path for path, writer in writers.items() if writer.operation == operation.id}
+    left = rows.states_at(db, operation.worktree, after.seq, ours)
     return _completed(db, tree, operation.worktree, decide_reverse(histories, left), request)
 
 
@@ -137,7 +140,7 @@ def _held(tree: Tree, paths: Iterable[bytes]) -> dict[bytes, str]:
         try:
             seen = os.fstat(fd)
             if is_written_to(fd):
-                pids = [pid for pid in holders(seen.st_dev, seen.st_ino) if pid != os.getpid()]
+                pids = holders(seen.st_dev, seen.st_ino)
                 found[path] = "held_open" + "".join(f" by pid {pid}" for pid in pids[:1])
         finally:
             os.close(fd)

@@ -81,8 +81,8 @@ def _observed(row: Sequence[Any]) -> Observed:
     identity = None
     if row[8] is not None:
         identity = StatIdentity(
-            dev=_from_signed(row[8]),
-            ino=_from_signed(row[9]),
+            dev=from_signed(row[8]),
+            ino=from_signed(row[9]),
             size=row[10],
             mtime_ns=row[11],
             ctime_ns=row[12],
@@ -93,12 +93,13 @@ def _observed(row: Sequence[Any]) -> Observed:
     return Observed(path=row[0], state=_state(*row[1:8]), identity=identity)
 
 
-def _signed(number: int) -> int:
+def signed(number: int) -> int:
     """Inode and device numbers are unsigned 64-bit; SQLite's integers are signed."""
     return number - (1 << 64) if number >= 1 << 63 else number
 
 
-def _from_signed(number: int) -> int:
+def from_signed(number: int) -> int:
+    """The number that :func:`signed` made ``number`` from."""
     return number + (1 << 64) if number < 0 else number
 
 
@@ -128,9 +129,9 @@ def live_below(db: Transaction, worktree: int, directory: bytes) -> Iterator[Obs
 def live_twins(db: Transaction, worktree: int, dev: int, ino: int) -> list[bytes]:
     """Paths whose live row is another name of this inode."""
     rows = raw(db).execute(
-        "select p.path from live l join path p on p.id = l.path where l.dev = ? and l.ino = ? and l.nlink > 1"
+        "select p.path from live l join path p on p.id = l.path where l.dev = ? and l.ino = ?"
         " and p.worktree = ? and l.kind = 1",
-        (_signed(dev), _signed(ino), worktree),
+        (signed(dev), signed(ino), worktree),
     )
     return [row[0] for row in rows]
 
@@ -215,7 +216,7 @@ def _live_values(seen: Observed, blobs: dict[BlobHash, int]) -> tuple[Any, ...]:
     state = (int(s.kind), s.mode, s.size, s.mtime_ns, blobs[s.blob] if s.blob else None, s.target, _flags(s))
     if i is None:
         return (*state, None, None, None, None, None, None, None, None)
-    return (*state, _signed(i.dev), _signed(i.ino), i.size, i.mtime_ns, i.ctime_ns, i.mode, i.nlink, i.read_at_ns)
+    return (*state, signed(i.dev), signed(i.ino), i.size, i.mtime_ns, i.ctime_ns, i.mode, i.nlink, i.read_at_ns)
 
 
 def refresh_identities(db: Transaction, rows: Iterable[tuple[int, StatIdentity]]) -> None:
@@ -223,7 +224,7 @@ def refresh_identities(db: Transaction, rows: Iterable[tuple[int, StatIdentity]]
     raw(db).executemany(
         "update live set dev=?, ino=?, stat_size=?, stat_mtime_ns=?, ctime_ns=?, stat_mode=?, nlink=?, read_at_ns=? where path=?",
         (
-            (_signed(i.dev), _signed(i.ino), i.size, i.mtime_ns, i.ctime_ns, i.mode, i.nlink, i.read_at_ns, path)
+            (signed(i.dev), signed(i.ino), i.size, i.mtime_ns, i.ctime_ns, i.mode, i.nlink, i.read_at_ns, path)
             for path, i in rows
         ),
     )
@@ -423,3 +424,14 @@ def big_names(db: Transaction) -> set[BlobHash]:
     """Blobs that are files of their own."""
     query = "select b.hash from blob b join frame f on f.id = b.frame where f.pack is null"
     return {BlobHash(row[0]) for row in raw(db).execute(query)}
+
+
+def reserved_packs(db: Transaction) -> int:
+    """The greatest pack number that this database has ever reserved."""
+    row = raw(db).execute("select value from meta where key = 'packs'").fetchone()
+    return int(row[0]) if row else 0
+
+
+def reserve_packs(db: Transaction, upto: int) -> None:
+    """Packs up to this number belong to this database."""
+    raw(db).execute("insert or replace into meta(key, value) values('packs', ?)", (upto,))

@@ -24,6 +24,8 @@ create unique index worktree_root on worktree(root) where watching = 1;
 
 create table path(id integer primary key, worktree integer not null, path blob not null, unique(worktree, path)) strict;
 
+create table meta(key text primary key, value integer not null) strict, without rowid;
+
 create table frame(
   id integer primary key, pack integer, offset integer not null, stored integer not null, raw integer not null,
   codec integer not null
@@ -48,7 +50,7 @@ create table live(
   mtime_ns integer not null, blob integer, target blob, flags integer not null, dev integer, ino integer,
   stat_size integer, stat_mtime_ns integer, ctime_ns integer, stat_mode integer, nlink integer, read_at_ns integer
 ) strict;
-create index live_twins on live(dev, ino) where nlink > 1;
+create index live_inode on live(dev, ino) where kind = 1;
 
 create table head(
   worktree integer primary key, seq integer not null, sum blob not null, files integer not null, bytes integer not null,

@@ -10,7 +10,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from openoxide.checkpoints.blobs import copy_blob
@@ -19,7 +19,7 @@ from openoxide.checkpoints.model import STAGING_NAME, BlobHash, FileState, Kind
 from openoxide.checkpoints.steps import NEW_FOLDER_MODE, Action, Step
 from openoxide.checkpoints.tree import Tree
 from openoxide.errors import RefusedError, StoreDamagedError
-from openoxide.syscalls import sync_filesystem
+from openoxide.syscalls import is_written_to, sync_filesystem
 
 FEW_FILES = 8  # up to here one fsync each is cheaper than syncfs, which waits for everybody's dirty pages
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
@@ -43,13 +43,14 @@ def open_staging(tree: Tree) -> int:
         place = os.fsdecode(tree.root + b"/" + STAGING_NAME)
         raise RefusedError(f"{place} belongs to another user", hint="move it away and try again")
     os.fchmod(folder, 0o700)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    ignore = os.open(".gitignore", flags, 0o600, dir_fd=folder)
-    try:
-        if not os.fstat(ignore).st_size:
+    # only ever made, never opened: whatever else has this name is not ours to write to
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(FileExistsError):
+        ignore = os.open(".gitignore", flags, 0o600, dir_fd=folder)
+        try:
             os.write(ignore, b"*\n")
-    finally:
-        os.close(ignore)
+        finally:
+            os.close(ignore)
     return folder
 
 
@@ -145,30 +146,48 @@ class Stager:
         os.fsync(self._folder)
 
 
-def strays(folder: int, steps: Iterable[Step]) -> list[tuple[Step, int]]:
-    """Regular files in an operation's folder that are neither ours nor what the step expected to displace: what a
-    process wrote late, or saved in the middle. Each with an open reading descriptor, for the caller to close.
-
-    What was displaced was hashed then, with nobody left to write to it, so here its stat says enough.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strays:
+    """What an operation's folder holds beside what it may: ``files`` with an open reading descriptor each, for the caller
+    to close; ``busy`` while a process can still write to one; ``folders`` that are not empty.
     """
-    found = []
+
+    files: tuple[tuple[Step, int], ...] = ()
+    folders: tuple[Step, ...] = ()
+    busy: bool = False
+
+
+def strays(folder: int, steps: Iterable[Step]) -> Strays:
+    """Entries that hold neither what the step was to place nor what it expected to displace: what a process wrote late,
+    or saved in the middle. Every file is hashed: an inode number or a stat proves nothing about bytes.
+    """
+    files, folders, busy = [], [], False
     for step in steps:
         try:
             seen = os.stat(step.staged_name, dir_fd=folder, follow_symlinks=False)
-            if not stat.S_ISREG(seen.st_mode) or seen.st_ino == step.new_ino or looks_like(seen, step.old):
+            if stat.S_ISDIR(seen.st_mode):
+                if not _is_empty(folder, step.staged_name):
+                    folders.append(step)
+                continue
+            if not stat.S_ISREG(seen.st_mode):
                 continue
             fd = os.open(step.staged_name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         except FileNotFoundError:
             continue
-        if _holds(fd, step.old):
+        busy = busy or bool(is_written_to(fd))
+        if hash_of(fd) in (step.old.blob, step.new.blob):
             os.close(fd)
         else:
-            found.append((step, fd))
-    return found
+            files.append((step, fd))
+    return Strays(files=tuple(files), folders=tuple(folders), busy=busy)
 
 
-def _holds(fd: int, state: FileState) -> bool:
-    return state.kind is Kind.FILE and hash_of(fd) == state.blob
+def _is_empty(folder: int, name: str) -> bool:
+    fd = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        return not os.listdir(fd)
+    finally:
+        os.close(fd)
 
 
 def looks_like(found: os.stat_result, expected: FileState) -> bool:

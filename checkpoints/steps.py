@@ -18,6 +18,7 @@ class Action(str, Enum):
     RMDIR = "rmdir"
     PLACE = "place"
     MODE = "mode"
+    CLOSE = "close"  # a widened directory gets its mode, whatever became of the step that needed it wide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +55,13 @@ def steps_of(plan: RewindPlan) -> tuple[Step, ...]:
         if change.wanted.exists and not _only_mode(change):
             old = change.now if _exchangeable(change) else ABSENT
             found.append((Action.PLACE, change.path, old, change.wanted))
-    closing = {change.path: change for change in [*plan.opened, *changes]}
-    for change in sorted(closing.values(), key=lambda change: (_depth(change), change.path), reverse=True):
-        if change.wanted.kind is Kind.DIRECTORY:
+    for change in reversed(changes):
+        if change.wanted.kind is Kind.DIRECTORY and change.path not in opened:
             old = change.now if _only_mode(change) else FileState(kind=Kind.DIRECTORY, mode=NEW_FOLDER_MODE)
-            found.append((Action.MODE, change.path, opened.get(change.path, old), change.wanted))
+            found.append((Action.MODE, change.path, old, change.wanted))
+    for change in reversed(plan.opened):
+        final = change.wanted if change.wanted.kind is Kind.DIRECTORY else change.now
+        found.append((Action.CLOSE, change.path, opened[change.path], final))
     return tuple(
         Step(number=number, action=action, path=path, old=old, new=new)
         for number, (action, path, old, new) in enumerate(found)

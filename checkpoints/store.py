@@ -20,6 +20,7 @@ from openoxide.checkpoints.model import (
     WindowKind,
     Worktree,
 )
+from openoxide.checkpoints.rows import from_signed, signed
 from openoxide.db import Transaction
 
 
@@ -262,8 +263,8 @@ def _worktree(row: WorktreeRow) -> Worktree:
         id=row.id,
         project=row.project,
         root=bytes(row.root),
-        dev=row.dev,
-        ino=row.ino,
+        dev=from_signed(row.dev),
+        ino=from_signed(row.ino),
         birth_ns=row.birth_ns,
         watching=bool(row.watching),
         common_dir=bytes(row.common_dir) if row.common_dir is not None else None,
@@ -282,8 +283,8 @@ def insert_worktree(db: Transaction, worktree: Worktree, now_ms: int) -> Worktre
         project=worktree.project,
         root=worktree.root,
         kind=worktree.kind,
-        dev=worktree.dev,
-        ino=worktree.ino,
+        dev=signed(worktree.dev),
+        ino=signed(worktree.ino),
         birth_ns=worktree.birth_ns,
         watching=int(worktree.watching),
         common_dir=worktree.common_dir,

@@ -23,7 +23,7 @@ from openoxide.errors import RootVanishedError
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPENAT2 = 437  # one number on every Linux architecture
-_NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 2, 4, 8
+_NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 1, 2, 4, 8
 _HOW = struct.Struct("QQQ")
 _libc = ctypes.CDLL(None, use_errno=True)
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV})
@@ -61,6 +61,7 @@ class Tree:
         found = os.fstat(self.fd)
         self.dev = found.st_dev
         self._folders: OrderedDict[bytes, int] = OrderedDict()
+        self._one_mount = False
         if expected is not None and (found.st_dev, found.st_ino) != (expected.dev, expected.ino):
             self.close()
             raise RootVanishedError(
@@ -71,6 +72,11 @@ class Tree:
     def close(self) -> None:
         self.forget_folders()
         os.close(self.fd)
+
+    def stay_on_mount(self) -> None:
+        """From now on whatever lies on something mounted below the root raises OSError (EXDEV)."""
+        self._one_mount = True
+        self.forget_folders()
 
     def __enter__(self) -> Self:
         return self
@@ -84,7 +90,7 @@ class Tree:
             return self.fd
         fd = self._folders.get(directory)
         if fd is None:
-            fd = open_beneath(self.fd, directory, _DIRECTORY)
+            fd = open_beneath(self.fd, directory, _DIRECTORY, one_mount=self._one_mount)
             self._folders[directory] = fd
             if len(self._folders) > MAX_OPEN_FOLDERS:
                 os.close(self._folders.popitem(last=False)[1])
@@ -97,7 +103,7 @@ class Tree:
         if not directory:
             return True
         try:
-            again = open_beneath(self.fd, directory, _DIRECTORY)
+            again = open_beneath(self.fd, directory, _DIRECTORY, one_mount=self._one_mount)
         except OSError:
             return False
         try:
@@ -118,7 +124,7 @@ class Tree:
                 return os.fstat(self.fd)
             return os.stat(name, dir_fd=self.folder(directory), follow_symlinks=False)
         except OSError as error:
-            if error.errno in GONE:
+            if error.errno in GONE and not (self._one_mount and error.errno == errno.EXDEV):
                 return None
             raise
 
@@ -163,8 +169,8 @@ def wall_ns() -> int:
     return time.time_ns()
 
 
-def _openat2(fd: int, path: bytes, flags: int) -> int:
-    how = ctypes.create_string_buffer(_HOW.pack(flags, 0, _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH), _HOW.size)
+def _openat2(fd: int, path: bytes, flags: int, resolve: int) -> int:
+    how = ctypes.create_string_buffer(_HOW.pack(flags, 0, resolve), _HOW.size)
     opened: int = _libc.syscall(_OPENAT2, fd, ctypes.c_char_p(path), how, ctypes.c_size_t(_HOW.size))
     if opened < 0:
         code = ctypes.get_errno()
@@ -174,6 +180,8 @@ def _openat2(fd: int, path: bytes, flags: int) -> int:
 
 def _walk(fd: int, path: bytes, flags: int) -> int:
     *parents, last = path.split(b"/")
+    if {b"", b".", b".."}.intersection((*parents, last)):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
     current = fd
     try:
         for name in parents:
@@ -190,15 +198,20 @@ def _walk(fd: int, path: bytes, flags: int) -> int:
 _has_openat2 = platform.system() == "Linux"
 
 
-def open_beneath(fd: int, path: bytes, flags: int) -> int:
-    """Open ``path`` below ``fd`` without following any link. Raises OSError: ELOOP, or EXDEV for a way out."""
+def open_beneath(fd: int, path: bytes, flags: int, *, one_mount: bool = False) -> int:
+    """Open ``path`` below ``fd`` without following any link. Raises OSError: ELOOP for a link; EXDEV for a way out, and
+    with ``one_mount`` for what lies on another mount (the walk, for want of openat2, sees only another device).
+    """
     global _has_openat2  # noqa: PLW0603 - learned once: the kernel or a seccomp filter has it or not
-    if not _has_openat2 or len(path) >= 4000:  # longer paths than PATH_MAX exist; only a walk reaches them
-        return _walk(fd, path, flags)
-    try:
-        return _openat2(fd, path, flags)
-    except OSError as error:
-        if error.errno not in (errno.ENOSYS, errno.EPERM):
-            raise
-    _has_openat2 = False
-    return _walk(fd, path, flags)
+    if _has_openat2 and len(path) < 4000:  # longer paths than PATH_MAX exist; only a walk reaches them
+        try:
+            return _openat2(fd, path, flags, _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH | (_NO_XDEV if one_mount else 0))
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.EPERM):
+                raise
+        _has_openat2 = False
+    opened = _walk(fd, path, flags)
+    if one_mount and os.fstat(opened).st_dev != os.fstat(fd).st_dev:
+        os.close(opened)
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
+    return opened

@@ -68,6 +68,7 @@ class Watched:
         self.worktree = worktree
         self.lock = threading.RLock()
         self.attached = False
+        self.trouble = ""  # why the last recording failed; empty once one has succeeded
         self.capturing = False
         self.needs_full_pass = True
         self._timeline = timeline
@@ -241,6 +242,7 @@ class Watched:
 
     def _record_failure(self, seal: Seal | None, error: BaseException) -> None:
         """A checkpoint that was asked for and could not be taken is listed as failed, if the store can still say so."""
+        self.trouble = str(error)
         if seal is None or seal.only_if_changed:
             return
         try:
@@ -249,6 +251,7 @@ class Watched:
             log.warning("the failed checkpoint could not be recorded")
 
     def _afterwards(self, capture: Capture) -> None:
+        self.trouble = ""
         for directory in capture.rescanned:
             self._pruner.forget(directory)
             self._watch.refresh(directory)

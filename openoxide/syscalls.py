@@ -63,9 +63,11 @@ def is_written_to(fd: int) -> bool | None:
 
 
 def holders(dev: int, ino: int) -> list[int]:
-    """Processes that have this file open, as far as they may be looked at; empty where there is no /proc."""
+    """Other processes that have this file open, as far as they may be looked at; empty where there is no /proc."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
+        if process.name == str(os.getpid()):
+            continue
         try:
             descriptors = list((process / "fd").iterdir())
         except OSError:  # gone, or another user's

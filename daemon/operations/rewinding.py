@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from openoxide.checkpoints import journal, store
+from openoxide.checkpoints import journal, rows, store
 from openoxide.checkpoints.apply import Applied, Applier, attribution
 from openoxide.checkpoints.gitposition import moved_since, read_git
 from openoxide.checkpoints.journal import Operation, OperationKind, Outcome, OutcomeKind, Phase
@@ -226,7 +226,7 @@ def _carry_out(
         since = applier.verify(applied)
     outcomes = planned_outcomes(plan, applied.left, since)
     by = attribution(operation, applied.steps, writer_between_windows(watched.windows))
-    conclude(service, watched, operation, Phase.DONE, applied, outcomes, by)
+    outcomes = [*conclude(service, watched, operation, Phase.DONE, applied, outcomes, by)]
     service.background.submit(f"sweep {operation.id}", lambda: sweep_ended(service, watched))
     return _answer(watched, intent, plan, outcomes, before, operation, applied.notes)
 
@@ -261,17 +261,35 @@ def conclude(
     applied: Applied,
     outcomes: Sequence[Outcome],
     by: Attribute,
-) -> Checkpoint:
-    """Record what the exchange did, seal the checkpoint after it, end the operation. The caller holds the lock."""
+) -> Sequence[Outcome]:
+    """Record what the exchange did, seal the checkpoint after it, end the operation; what became of each path, as it was
+    recorded. The caller holds the lock.
+    """
     try:
         after = watched.seal(Label(trigger=Trigger.REWIND), by, applied.paths, applied.placed)
+        outcomes = _as_recorded(service, operation, after, outcomes)
         with service.timeline.database.writing() as db:
             row = store.CheckpointQuery(db, watched.worktree.id).row_id(after.id)
             journal.finish(db, operation.id, phase, row, _summary(outcomes), outcomes)
     except OpenOxideError as error:
         error.hint = "the files are in place, the record is not: run `oxide-ctl rewind --continue` when this is mended"
         raise
-    return after
+    return outcomes
+
+
+def _as_recorded(
+    service: Service, operation: Operation, after: Checkpoint, outcomes: Sequence[Outcome]
+) -> list[Outcome]:
+    """``outcomes``, where a path whose last row is not the operation's was changed by somebody since."""
+    done = {o.path for o in outcomes if o.kind in (OutcomeKind.RESTORED, OutcomeKind.REMOVED)}
+    with service.timeline.database.reading() as db:
+        writers = rows.last_writers(db, operation.worktree, done, after.seq)
+    return [
+        replace(o, kind=OutcomeKind.CHANGED_SINCE, reason="written to after it was placed")
+        if o.path in done and writers[o.path].operation != operation.id
+        else o
+        for o in outcomes
+    ]
 
 
 def _summary(outcomes: Sequence[Outcome]) -> str:

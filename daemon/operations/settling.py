@@ -83,8 +83,7 @@ def finish_forward(service: Service, watched: Watched, operation: Operation) -> 
         since = applier.verify(applied)
     outcomes = _outcomes_of_steps(applied, {left.path for left in since})
     by = attribution(operation, applied.steps, by_nobody)
-    rewinding.conclude(service, watched, operation, Phase.DONE, applied, outcomes, by)
-    return outcomes
+    return [*rewinding.conclude(service, watched, operation, Phase.DONE, applied, outcomes, by)]
 
 
 def finish_backward(service: Service, watched: Watched, operation: Operation) -> list[Outcome]:
@@ -93,8 +92,7 @@ def finish_backward(service: Service, watched: Watched, operation: Operation) ->
         applied = Applier(service.timeline, tree).abort_operation(operation)
     outcomes = [Outcome(kind=OutcomeKind.CONFLICT, path=left.path, reason=left.reason) for left in applied.left]
     by = returned(operation, applied.steps, by_nobody)
-    rewinding.conclude(service, watched, operation, Phase.ABORTED, applied, outcomes, by)
-    return outcomes
+    return [*rewinding.conclude(service, watched, operation, Phase.ABORTED, applied, outcomes, by)]
 
 
 def _outcomes_of_steps(applied: Applied, since: set[bytes]) -> list[Outcome]:

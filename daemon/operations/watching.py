@@ -177,6 +177,7 @@ def projects(service: Service, _request: Request, _report: Reporter) -> Items:
 
 def status(service: Service, _request: Request, _report: Reporter) -> StatusAnswer:
     """The daemon and the health of each watched worktree."""
+    troubles = sorted({watched.trouble for watched in service.all_watched() if watched.trouble})
     return {
         "ok": True,
         "daemon": {
@@ -186,8 +187,8 @@ def status(service: Service, _request: Request, _report: Reporter) -> StatusAnsw
             "rss_bytes": _rss_bytes(),
             "home": printable(str(service.home.folder)),
             "store_bytes": _folder_bytes(service.home.folder),
-            "store_writable": True,
-            "problems": list(service.problems),
+            "store_writable": not troubles,
+            "problems": [*service.problems, *troubles],
         },
         "worktrees": [_worktree_status(service, watched) for watched in service.all_watched()],
     }
@@ -206,7 +207,7 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         "project": watched.worktree.project,
         "state": state,
         "reason": reason,
-        "complete": not gaps and state == "watching",
+        "complete": not gaps and state == "watching" and not watched.trouble,
         "pending": watched.watch.pending if watched.attached else 0,
         "watches": watched.watch.watches if watched.attached else 0,
         "seq": service.timeline.head(watched.worktree.id).seq,
@@ -230,6 +231,8 @@ def _state(watched: Watched) -> tuple[str, str]:
         return "paused", "the root is gone"
     if not same:
         return "paused", "another directory has taken the place of the root"
+    if watched.trouble:
+        return "degraded", watched.trouble
     return ("degraded", watched.watch.degraded) if watched.watch.degraded else ("watching", "")
 
 
