@@ -50,12 +50,13 @@ class Blobs:
         if not read_only:
             with write_errors("the content store", StoreReadOnlyError):
                 self._packs.prepare()
-            # a pack this database never reserved a number for belongs to another one: a lost or an older timeline.db
+            # a pack this database never reserved a number for belongs to another one: a lost or a newer timeline.db
             for number in set(self._packs.numbers()) - used:
                 if number <= reserved:
                     self._packs.remove(number)
                 else:
-                    log.warning("pack %d is not of this database and is left alone", number)
+                    self._packs.set_aside(number)
+                    log.warning("pack %d is not of this timeline.db and was set aside as .pack.aside", number)
             with database.writing() as db:
                 rows.reserve_packs(db, first + PACKS_OF_A_START)
 

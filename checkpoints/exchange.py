@@ -157,7 +157,8 @@ class Exchange:
         try:
             fd = open_beneath(self._tree.fd, path, _FOLDER, one_mount=True)
         except OSError as error:
-            raise PathConflictError(_REASONS.get(error.errno or 0, "vanished")) from error
+            known = {errno.EACCES: "permission", errno.EPERM: "permission", errno.EXDEV: "other_device"}
+            raise PathConflictError(known.get(error.errno or 0, "vanished")) from error
         try:
             now = stat.S_IMODE(os.fstat(fd).st_mode)
             if now not in (old, new):

@@ -150,6 +150,10 @@ class Packs:
         """Delete a pack that no row names."""
         self._path(number).unlink()
 
+    def set_aside(self, number: int) -> None:
+        """Keep a pack out of sight for good."""
+        self._path(number).rename(self.folder / f"{number:08d}.pack.aside")
+
     def drop_earlier(self, used: Collection[int]) -> None:
         """Delete packs of earlier starts that are not ``used``; one of this start may hold what is not in the rows yet."""
         for number in set(self.numbers()) - {*used}:

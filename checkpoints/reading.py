@@ -88,6 +88,8 @@ def read_file(
             raise
         try:
             last, stable = _read_open(fd, path, before, store_big, known)
+        except IsADirectoryError:  # it took the file's place; an event of its own tells of it
+            return None
         except OSError as error:
             if error.errno != errno.EIO:
                 raise

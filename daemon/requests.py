@@ -50,8 +50,8 @@ def path(request: Request, name: str = "path") -> bytes:
 
 
 def inside(root: bytes, named: str) -> bytes:
-    """The path of ``named`` relative to ``root``. It may be gone, and its last component is never followed; but a link on
-    the way to it is, so that a path which leaves through one is outside. Raises UsageError for every path outside.
+    """The path of ``named`` relative to ``root``, as it was spelled: it may be gone, and a folder on the way may have been
+    no link when it was recorded. Raises UsageError where it lies outside, also by leading there through a link of today.
     """
     given = os.path.normpath(os.path.join(root, os.fsencode(named)))
     directory, name = os.path.split(given)
@@ -64,7 +64,7 @@ def inside(root: bytes, named: str) -> bytes:
             f"{named} is outside the worktree {os.fsdecode(root)}",
             hint="name paths inside it, or choose another with -C",
         )
-    return real[len(below) :]
+    return given[len(below) :] if given.startswith(below) else real[len(below) :]
 
 
 def paths(request: Request, root: bytes, name: str = "paths") -> tuple[bytes, ...]:

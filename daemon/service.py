@@ -16,6 +16,7 @@ from openoxide.clock import Clock
 from openoxide.daemon.background import Background
 from openoxide.daemon.operations.looking import View, holds
 from openoxide.daemon.operations.settling import settle_at_start
+from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.quiet import QuietSealer
 from openoxide.daemon.scheduler import Scheduler
 from openoxide.daemon.watched import Label, Watched
@@ -166,6 +167,7 @@ class Service:
     def _full_pass(self, watched: Watched) -> None:
         if watched.attached:
             watched.full_pass(Label(trigger=Trigger.QUIET, turn=watched.only_turn, only_if_changed=True))
+            sweep_ended(self, watched)  # what a process could still write to the last time
 
     def _sweep_all(self) -> None:
         """The periodic full pass: finds what no event told (open mmaps, outside hard links, mounts)."""

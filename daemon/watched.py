@@ -174,8 +174,8 @@ class Watched:
         says. ``attribute`` overrules who wrote what was found.
         """
         with self.lock, self.open_tree() as tree:
-            began_ms = self._clock.now_ms()
             drained, dirty = self._drain()
+            began_ms = self._clock.now_ms()  # gaps that the drain opened are older than the pass that closes them
             seal = self._seal(label, Coverage(complete=drained.complete, cause=drained.cause)) if label else None
             by = attribute or unseen_unless(dirty, self.windows)
             self.capturing = True

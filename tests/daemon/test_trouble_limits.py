@@ -167,7 +167,10 @@ def test_a_full_store_refuses_and_loses_nothing_and_works_again_with_space(tmp_p
             assert caught.value.hint
 
         assert box.call("cat", checkpoint="1", file="plain") == b"first"
-        assert box.call("status")["worktrees"][0]["state"] == "watching"
+        assert (box.call("status")["worktrees"][0]["state"], box.call("status")["worktrees"][0]["complete"]) == (
+            "degraded",
+            False,
+        )
         assert not (box.root / STAGING).exists()
         ballast.unlink()
         assert box.checkpoint()["changed"]["modified"] == 2

@@ -39,7 +39,14 @@ class Site:
         return self.folder / "project"
 
     def argv(self, scenario: str, *, late: bool = False) -> list[str]:
-        return [sys.executable, "-m", "tests.faults.box_worker", str(self.folder), scenario, *(["late"] if late else [])]
+        return [
+            sys.executable,
+            "-m",
+            "tests.faults.box_worker",
+            str(self.folder),
+            scenario,
+            *(["late"] if late else []),
+        ]
 
     def tree(self) -> dict[bytes, tuple[object, ...]]:
         return tree_of(self.root, skip={STAGING})

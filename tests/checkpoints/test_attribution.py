@@ -1,0 +1,147 @@
+"""Who made a change, from the windows that were open."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openoxide.checkpoints.attribution import candidates, owners, sure_writer, touches, within, writer_between
+from openoxide.checkpoints.hashing import blob_hash
+from openoxide.checkpoints.model import ABSENT, Certainty, Observed, Window, WindowKind, Writer
+from tests.checkpoints.states import LIKELY, MINE, OPERATION, OTHER, SHARED, SOMEONE, SURE, UNKNOWN, file, versions
+
+
+def turn(number: int, session: str, *, declares_tools: bool = False) -> Window:
+    return Window(
+        id=number,
+        kind=WindowKind.TURN,
+        agent="agent",
+        session=session,
+        prompt="p",
+        began_seq=0,
+        declares_tools=declares_tools,
+    )
+
+
+def tool(number: int, session: str, parent: int) -> Window:
+    return Window(
+        id=number,
+        kind=WindowKind.TOOL,
+        agent="agent",
+        session=session,
+        prompt="p",
+        began_seq=0,
+        parent=parent,
+        tool="t",
+    )
+
+
+SILENT_1, SILENT_2 = turn(1, "s1"), turn(2, "s2")
+TURN_1, TURN_2 = turn(1, "s1", declares_tools=True), turn(2, "s2", declares_tools=True)
+TOOL_1, TOOL_2, TOOL_1B = tool(11, "s1", 1), tool(12, "s2", 2), tool(13, "s1", 1)
+
+
+@pytest.mark.parametrize(
+    ("windows", "certainty", "ids"),
+    [
+        pytest.param([], Certainty.UNKNOWN, set(), id="nobody"),
+        pytest.param([SILENT_1], Certainty.LIKELY, {1}, id="one turn"),
+        pytest.param([SILENT_1, SILENT_2], Certainty.SHARED, {1, 2}, id="two turns"),
+        pytest.param([TURN_1], Certainty.LIKELY, {1}, id="between the calls of a turn"),
+        pytest.param([TURN_1, TOOL_1], Certainty.LIKELY, {11}, id="a call"),
+        pytest.param([TURN_1, TURN_2, TOOL_1], Certainty.LIKELY, {11}, id="a call of one, none of the other"),
+        pytest.param([TURN_1, TURN_2, TOOL_1, TOOL_2], Certainty.SHARED, {11, 12}, id="calls of two"),
+        pytest.param([TURN_1, TOOL_1, TOOL_1B], Certainty.LIKELY, {11, 13}, id="two calls of one session"),
+        pytest.param([TURN_1, TOOL_1, SILENT_2], Certainty.SHARED, {11, 2}, id="a call beside a silent turn"),
+        pytest.param([TURN_1, TURN_2], Certainty.SHARED, {1, 2}, id="two turns between their calls"),
+    ],
+)
+def test_the_writer_follows_from_the_open_windows(windows, certainty, ids):
+    assert candidates(windows) == ids
+    assert writer_between(windows) == Writer(certainty=certainty, windows=frozenset(ids))
+
+
+CONTENT = blob_hash(b"content")
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "writer"),
+    [
+        (b"a", b"content", Writer(certainty=Certainty.SURE, windows=frozenset({7}))),
+        (b"a", b"other", None),
+        (b"b", b"content", None),
+    ],
+)
+def test_a_tool_is_the_sure_writer_of_the_path_and_bytes_it_named(path, content, writer):
+    assert sure_writer(Observed(path=path, state=file(content)), 7, {b"a": CONTENT}) == writer
+
+
+def test_a_tool_that_named_a_file_is_not_the_writer_of_its_removal():
+    assert sure_writer(Observed(path=b"a", state=ABSENT), 7, {b"a": CONTENT}) is None
+
+
+A, B, C = file(b"a"), file(b"b"), file(b"c")
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([], []),
+        ([(B, SURE), (C, UNKNOWN)], [SURE, UNKNOWN]),
+        pytest.param([(B, SURE), (A, OPERATION)], [SURE, None], id="back to the base: nobody's"),
+        pytest.param(
+            [(B, SURE), (C, SOMEONE), (B, OPERATION)], [SURE, SOMEONE, SURE], id="an earlier state: its writer's"
+        ),
+        pytest.param(
+            [(B, SURE), (A, OPERATION), (B, OPERATION), (A, OPERATION)],
+            [SURE, None, SURE, None],
+            id="undone and redone",
+        ),
+        pytest.param(
+            [(B, SURE), (C, UNKNOWN), (B, LIKELY), (C, OPERATION)], [SURE, UNKNOWN, LIKELY, UNKNOWN], id="newest"
+        ),
+        pytest.param(
+            [(B, SURE), (B, SOMEONE), (B, OPERATION)], [SURE, SOMEONE, SOMEONE], id="the newest equal state's"
+        ),
+        pytest.param([(C, OPERATION)], [OPERATION], id="a state from before the base: the operation's own"),
+        pytest.param([(ABSENT, SURE), (A, OPERATION)], [SURE, None], id="a removal taken back"),
+    ],
+)
+def test_what_an_operation_brought_back_is_its_earlier_writers(rows, expected):
+    assert owners(A, versions(*rows)) == expected
+
+
+@given(st.lists(st.tuples(st.sampled_from([A, B, C, ABSENT]), st.sampled_from([SURE, SOMEONE, UNKNOWN, OPERATION]))))
+def test_an_operation_makes_nobody_the_owner_of_what_they_did_not_write(rows):
+    found = owners(A, versions(*rows))
+    assert len(found) == len(rows)
+    for at, ((state, writer), owner) in enumerate(zip(rows, found, strict=True)):
+        if writer is not OPERATION:
+            assert owner == writer
+        elif owner is None:
+            assert state == A
+        else:
+            assert owner == OPERATION or any(row == (state, owner) for row in rows[:at])
+
+
+@pytest.mark.parametrize(
+    ("writer", "inside", "touching"),
+    [
+        (SURE, True, True),
+        (LIKELY, True, True),
+        (SHARED, False, True),
+        (SOMEONE, False, False),
+        (UNKNOWN, False, False),
+        (OPERATION, False, False),
+        (Writer(certainty=Certainty.LIKELY, windows=frozenset({MINE, OTHER})), False, True),
+    ],
+)
+def test_a_writer_is_within_windows_if_nobody_else_can_have_been_it(writer, inside, touching):
+    assert within(writer, {MINE}) is inside
+    assert touches(writer, {MINE}) is touching
+
+
+def test_a_writer_of_two_windows_of_a_session_is_within_the_session():
+    assert within(Writer(certainty=Certainty.LIKELY, windows=frozenset({MINE, OTHER})), {MINE, OTHER, 3})
+    assert not within(SHARED, {MINE, OTHER})

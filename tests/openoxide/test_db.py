@@ -1,0 +1,241 @@
+"""One writer, readers that cannot write, and SQLite's troubles as errors a user can act on."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from openoxide.db import PAGE_SIZE, Database
+from openoxide.errors import FailedError, StoreDamagedError, StoreFullError, StoreReadOnlyError
+from tests.kit.limits import file_size_limit
+
+
+@pytest.fixture
+def database(tmp_path):
+    database = Database(tmp_path / "some ?#% name.db")
+    with database.writing() as db:
+        db.execute_sql("create table t(x integer) strict")
+    yield database
+    database.close()
+
+
+def values(database):
+    with database.reading() as db:
+        return [row[0] for row in db.execute_sql("select x from t order by x")]
+
+
+def insert(database, x, then=None):
+    with database.writing() as db:
+        db.execute_sql("insert into t values(?)", (x,))
+        if then is not None:
+            raise then
+
+
+def test_what_a_block_writes_is_there_when_it_ends(database):
+    insert(database, 1)
+    assert values(database) == [1]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_a_block_that_fails_writes_nothing_and_the_next_one_works(database, error):
+    with pytest.raises(error):
+        insert(database, 1, then=error)
+    insert(database, 2)
+    assert values(database) == [2]
+
+
+@pytest.mark.parametrize(
+    ("pragma", "value"),
+    [("journal_mode", "wal"), ("synchronous", 2), ("page_size", PAGE_SIZE), ("auto_vacuum", 2), ("secure_delete", 1)],
+)
+def test_the_writer_is_durable_and_erases(database, pragma, value):
+    with database.writing() as db:
+        assert db.execute_sql(f"pragma {pragma}").fetchone()[0] == value
+
+
+def test_the_journal_mode_is_what_sqlite_says(database):
+    assert database.journal_mode == "wal"
+
+
+def test_a_reader_cannot_write(database):
+    with pytest.raises(StoreReadOnlyError), database.reading() as db:
+        db.execute_sql("insert into t values(1)")
+    assert values(database) == []
+
+
+def test_a_reader_sees_one_moment(database):
+    with database.reading() as db:
+        assert db.execute_sql("select count(*) from t").fetchone()[0] == 0
+        insert(database, 1)
+        assert db.execute_sql("select count(*) from t").fetchone()[0] == 0
+
+
+def test_a_look_sees_what_was_written_meanwhile(database):
+    with database.looking() as db:
+        assert db.execute_sql("select count(*) from t").fetchone()[0] == 0
+        insert(database, 1)
+        assert db.execute_sql("select count(*) from t").fetchone()[0] == 1
+
+
+def test_a_reader_is_used_again_unless_it_failed(database):
+    with database.reading() as first:
+        pass
+    with database.reading() as second:
+        assert second is first
+    with pytest.raises(ZeroDivisionError), database.reading():
+        raise ZeroDivisionError
+    with database.reading() as third:
+        assert third is not first
+
+
+def test_readers_are_independent_of_each_other(database):
+    with database.reading() as outer, database.reading() as inner:
+        assert outer is not inner
+
+
+def test_writers_wait_for_each_other(database):
+    """Each reads and then writes: with deferred transactions some of these would fail."""
+
+    def count_up() -> None:
+        for _ in range(25):
+            with database.writing() as db:
+                (highest,) = db.execute_sql("select coalesce(max(x), 0) from t").fetchone()
+                db.execute_sql("insert into t values(?)", (highest + 1,))
+
+    threads = [threading.Thread(target=count_up) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert values(database) == list(range(1, 101))
+
+
+def test_a_second_process_waits_for_the_writer(database):
+    other = Database(database.path)
+    with database.writing() as db:
+        db.execute_sql("insert into t values(1)")
+        waiting = threading.Thread(target=insert, args=(other, 2))
+        waiting.start()
+    waiting.join(30)
+    other.close()
+    assert values(database) == [1, 2]
+
+
+def test_folding_leaves_an_empty_wal(database):
+    insert(database, 1)
+    assert database.fold_wal()
+    assert os.stat(f"{database.path}-wal").st_size == 0
+    assert values(database) == [1]
+
+
+def test_a_reader_in_the_middle_holds_the_fold_back(tmp_path):
+    database = Database(tmp_path / "t.db")
+    with database.writing() as db:
+        db.execute_sql("create table t(x integer) strict")
+        db.execute_sql("pragma busy_timeout = 1")
+    with database.reading() as db:
+        db.execute_sql("select * from t").fetchall()
+        insert(database, 1)
+        assert not database.fold_wal()
+    assert database.fold_wal()
+    database.close()
+
+
+def test_closing_leaves_one_file(tmp_path):
+    database = Database(tmp_path / "t.db")
+    with database.writing() as db:
+        db.execute_sql("create table t(x integer) strict")
+    assert values(database) == []
+    database.close()
+    assert os.listdir(tmp_path) == ["t.db"]
+
+
+class TestReadOnly:
+    @pytest.fixture
+    def store(self, tmp_path):
+        path = tmp_path / "t.db"
+        database = Database(path)
+        with database.writing() as db:
+            db.execute_sql("create table t(x integer) strict")
+        database.close()
+        return path
+
+    @pytest.mark.parametrize("immutable", [False, True])
+    def test_it_reads_and_refuses_to_write(self, store, immutable):
+        database = Database(store, read_only=True, immutable=immutable)
+        assert values(database) == []
+        with pytest.raises(StoreReadOnlyError), database.writing():
+            pass
+        assert not database.fold_wal()
+        database.close()
+
+    def test_an_immutable_one_makes_no_side_files(self, store):
+        database = Database(store, read_only=True, immutable=True)
+        assert values(database) == []
+        assert os.listdir(store.parent) == [store.name]
+        database.close()
+
+    def test_opening_what_is_not_there_does_not_make_it(self, tmp_path):
+        database = Database(tmp_path / "gone.db", read_only=True)
+        with pytest.raises(StoreReadOnlyError, match=r"gone\.db"):
+            values(database)
+        assert os.listdir(tmp_path) == []
+
+
+def test_a_write_that_is_cut_short_leaves_nothing_behind(database):
+    insert(database, 1)
+    with file_size_limit(64 << 10), pytest.raises(FailedError, match="disk I/O error"), database.writing() as db:
+        db.execute_sql("create table big as select zeroblob(1000000) as x")
+    insert(database, 2)
+    assert values(database) == [1, 2]
+
+
+def test_a_database_that_is_full_is_told_as_a_full_disk(database):
+    with database.writing() as db:
+        db.execute_sql("pragma max_page_count = 4")
+    with pytest.raises(StoreFullError) as caught, database.writing() as db:
+        db.execute_sql(
+            "insert into t select value from (with recursive n(value) as (select 1 union all"
+            " select value + 1 from n limit 100000) select value from n)"
+        )
+    assert caught.value.hint
+    insert(database, 1)
+    assert values(database) == [1]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda path: path.write_bytes(b"no database " * 1000), id="other bytes"),
+        pytest.param(lambda path: os.truncate(path, PAGE_SIZE), id="a page is missing"),
+    ],
+)
+def test_damage_is_told_as_damage(tmp_path, damage):
+    path = tmp_path / "t.db"
+    database = Database(path)
+    with database.writing() as db:
+        db.execute_sql("create table t(x integer) strict")
+    insert(database, 1)
+    database.close()
+    damage(path)
+    again = Database(path, read_only=True)
+    with pytest.raises(StoreDamagedError, match=r"t\.db"):
+        values(again)
+
+
+def test_a_table_that_is_missing_is_damage(database):
+    with pytest.raises(StoreDamagedError), database.reading() as db:
+        db.execute_sql("select * from missing")
+
+
+def test_any_other_fault_is_a_plain_failure(database):
+    with pytest.raises(FailedError, match="cannot store TEXT value") as caught, database.writing() as db:
+        db.execute_sql("insert into t values('no number')")
+    assert type(caught.value) is FailedError
+
+
+def test_a_path_that_cannot_be_opened_is_told(tmp_path):
+    with pytest.raises(StoreReadOnlyError):
+        Database(tmp_path / "no" / "such" / "folder.db")
