@@ -21,6 +21,7 @@ from openoxide.syscalls import exchange, holders, is_written_to, rename_exclusiv
 
 _CHUNK = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PIN = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW | os.O_CLOEXEC
 _REASONS = {
     errno.ENOENT: "vanished",
     errno.EEXIST: "appeared",
@@ -137,11 +138,17 @@ class Exchange:
             return
         if not done:
             self._expect(live, step.old)
-            self._exchange(step)
-        reason = self._mismatch(step.staged_name, step.old)
-        if reason is not None:
-            self._give_back(step)
-            raise PathConflictError(reason)
+        # held open, our entry's inode number cannot be given to a newcomer while we tell the two apart by it
+        ours = os.open(step.staged_name, _PIN, dir_fd=self._staging)
+        try:
+            if not done:
+                self._exchange(step)
+            reason = self._mismatch(step.staged_name, step.old)
+            if reason is not None:
+                self._give_back(step)
+                raise PathConflictError(reason)
+        finally:
+            os.close(ours)
 
     def _give_back(self, step: Step) -> None:
         """Exchange back. If what comes out then is not ours, somebody saved in between: their newest goes back to its
@@ -149,8 +156,7 @@ class Exchange:
         """
         with contextlib.suppress(PathConflictError):  # removed meanwhile: the sweep stores what staging holds
             self._exchange(step)
-            staged = self._staged_stat(step.staged_name)
-            if staged.st_ino != step.new_ino or not looks_like(staged, step.new):
+            if self._staged_stat(step.staged_name).st_ino != step.new_ino:
                 self._exchange(step)
 
     def _chmod(self, path: bytes, old: int, new: int) -> None:

@@ -30,8 +30,9 @@ from openoxide.checkpoints.tree import Tree, identity, wall_ns
 SQLITE_MAGIC = b"SQLite format 3\0"
 _ATTEMPTS = 3
 _CHUNK = 1 << 20
-_VANISHED = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
-_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
+# EISDIR: a directory took the file's place; an event of its own tells of it
+_VANISHED = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EISDIR})
+_UNREADABLE = frozenset({errno.EACCES, errno.EPERM, errno.EIO})
 _SPECIAL = {
     stat.S_IFIFO: b"fifo",
     stat.S_IFSOCK: b"socket",
@@ -75,31 +76,31 @@ def read_file(
     """
     last: Found | None = None
     before: os.stat_result | None = seen
-    for _ in range(_ATTEMPTS):
-        if before is None or not stat.S_ISREG(before.st_mode):
-            return None
-        try:
-            fd = tree.open_file(path)
-        except OSError as error:
-            if error.errno in _VANISHED:
+    try:
+        for _ in range(_ATTEMPTS):
+            if before is None or not stat.S_ISREG(before.st_mode):
                 return None
-            if error.errno in _FORBIDDEN:
-                return _unreadable(tree, path)
-            raise
-        try:
-            last, stable = _read_open(fd, path, before, store_big, known)
-        except IsADirectoryError:  # it took the file's place; an event of its own tells of it
+            last, stable = _read_once(tree, path, before, store_big, known)
+            if stable:
+                break
+            before = tree.lstat(path)
+    except OSError as error:
+        if error.errno in _VANISHED:
             return None
-        except OSError as error:
-            if error.errno != errno.EIO:
-                raise
-            return _unreadable(tree, path)
-        finally:
-            os.close(fd)
-        if stable:
-            return last
-        before = tree.lstat(path)
+        if error.errno not in _UNREADABLE:
+            raise
+        return _unreadable(tree, path)
     return last
+
+
+def _read_once(
+    tree: Tree, path: bytes, before: os.stat_result, store_big: StoreBig, known: FileState | None
+) -> tuple[Found, bool]:
+    fd = tree.open_file(path)
+    try:
+        return _read_open(fd, path, before, store_big, known)
+    finally:
+        os.close(fd)
 
 
 def _read_open(

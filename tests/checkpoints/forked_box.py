@@ -1,8 +1,8 @@
 """A Box in a process of its own, so that a test can kill it as a machine would: at rest, or within an operation.
 
 One interpreter imports the product once and forks a child for each start. ``die_at`` counts what the code between the
-plan and the record does (calls and returns of the modules in STEPPING); at that number the child sends itself SIGKILL,
-so a test that fails at a number fails there again.
+plan and the record does (calls and returns of the modules in STEPPING), a negative one from where the exchange begins;
+at that number the child sends itself SIGKILL, so a test that fails at a number fails there again.
 """
 
 from __future__ import annotations
@@ -150,10 +150,13 @@ def _answer(box: Any, name: str, die_at: int, request: dict[str, Any]) -> tuple[
 
 class _Countdown:
     def __init__(self, steps: int) -> None:
-        self._steps = steps
+        self._steps = abs(steps)
+        self._counts = steps > 0
 
     def step(self, frame: FrameType, _event: str, _arg: object) -> None:
-        if frame.f_code.co_filename.endswith(STEPPING):
+        code = frame.f_code.co_filename
+        self._counts = self._counts or code.endswith("exchange.py")
+        if self._counts and code.endswith(STEPPING):
             self._steps -= 1
             if not self._steps:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -37,10 +37,9 @@ SESSION = "session-1"
 SPECIAL_BITS = 0o7000
 
 number = st.integers(0, 1000)
-scopes = st.sampled_from(["exact", "all", "session", "turn"])
+scopes = st.sampled_from(["exact", "all", "session", "session", "turn"])
 chosen_paths = st.one_of(st.just([]), st.lists(number, min_size=1, max_size=2))
-# the exchange lies between some 450 and 1,000 steps into an operation
-moments = st.one_of(st.integers(1, 2500), st.integers(400, 1200))
+moments = st.one_of(st.integers(1, 1500), st.integers(-600, -1))
 
 
 class Rewinding(RuleBasedStateMachine):
@@ -59,12 +58,14 @@ class Rewinding(RuleBasedStateMachine):
         self.undoable: list[Done] = []
         self.redoable: list[Done] = []
 
-    @initialize()
-    def watch(self) -> None:
+    @initialize(within_a_turn=st.booleans())
+    def watch(self, within_a_turn: bool) -> None:
         plant(self.root)
         self.box = ForkedBox(self.server, self.folder)
         self.history = History(self.look())
         self.history.seal(1)
+        if within_a_turn:
+            self.begin_turn([])
 
     def teardown(self) -> None:
         if self.box is not None:
@@ -159,7 +160,7 @@ class Rewinding(RuleBasedStateMachine):
         which=number,
         die_at=moments,
         stale=st.booleans(),
-        tries=st.lists(st.tuples(st.sampled_from(["continue", "abort"]), st.integers(1, 800)), max_size=2),
+        tries=st.lists(st.tuples(st.sampled_from(["continue", "abort"]), moments), max_size=2),
         settle=st.sampled_from(["continue", "abort"]),
     )
     def die(

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,24 @@ def _lost(box: Box, style: str, shape: Shape, others: Others, points: Mapping[st
         elif user.made and user.last not in _in_place(path) and user.last not in _stored(box):
             lost.append(name)
     return lost
+
+
+@pytest.mark.parametrize("style", ["append", "rewrite"])
+def test_a_file_that_somebody_holds_open_stays_in_its_place(box, style):
+    """Else a logger would write on into a file that nobody sees."""
+    path, displaced = box.root / "folder" / "file", []
+    for point in TURNING_POINTS:
+        user = User(path)
+        user._remove()
+        path.write_bytes(b"at the checkpoint")
+        base = box.checkpoint()["id"]
+        changed(path)
+        held = path.stat().st_ino
+        with logger(path), meanwhile(partial(STYLES[style], user), after(point)):
+            box.rewind(base, scope="all")
+        displaced += [point] if path.stat().st_ino != held else []
+        user.close()
+    assert displaced == []
 
 
 @pytest.mark.parametrize(
