@@ -209,6 +209,17 @@ def complete(decisions: Decisions, around: Surroundings) -> RewindPlan:
     )
 
 
+def hold_back(plan: RewindPlan, newer: Collection[bytes]) -> RewindPlan:
+    """``plan`` less what changed after it was shown to somebody who agreed to it."""
+    held = [Left(path=change.path, reason="changed_later") for change in plan.changes if change.path in newer]
+    return replace(
+        plan,
+        restore=tuple(change for change in plan.restore if change.path not in newer),
+        remove=tuple(change for change in plan.remove if change.path not in newer),
+        conflicts=tuple(sorted([*plan.conflicts, *held], key=lambda left: left.path)),
+    )
+
+
 def _not_recorded(change: Change) -> str | None:
     """Why neither side can be exchanged: one of them is not in the store."""
     for state in (change.wanted, change.now):

@@ -153,11 +153,13 @@ class Client:
         dry_run: bool = False,
         touch: bool = False,
         paths: Sequence[str] = (),
+        plan_seq: int | None = None,
         progress: ProgressCallback | None = None,
     ) -> RewindAnswer:
         request = _given(
             path=path,
             checkpoint=checkpoint,
+            plan_seq=plan_seq,
             scope=scope,
             exact=exact,
             conflict=conflict,

@@ -153,7 +153,9 @@ class Items(TypedDict):
 
 
 class RewindAnswer(TypedDict):
-    """``rewind``, ``undo`` and ``redo``, and their dry runs (``operation`` is None there)."""
+    """``rewind``, ``undo`` and ``redo``, and their dry runs (``operation`` is None there). ``plan_seq`` is the position a
+    dry run of ``rewind`` looked at: given back with the rewind itself, whatever changed after it is a conflict.
+    """
 
     ok: bool
     dry_run: bool
@@ -176,6 +178,7 @@ class RewindAnswer(TypedDict):
     deletions_bytes: int
     undoable_until: str | None
     git_note: str
+    plan_seq: NotRequired[int]
 
 
 class OperationItem(TypedDict):

@@ -77,7 +77,8 @@ def rewind(
         need_terminal(cli.out, PLAN_HINT)
         if not code:
             _choose_action(cli.out)
-        exact = _agree(cli, ask, exact=exact)
+        exact, plan_seq = _agree(cli, ask, exact=exact)
+        ask = partial(ask, plan_seq=plan_seq)
     return act(cli, "rewound", partial(ask, exact=exact, dry_run=False))
 
 
@@ -110,13 +111,14 @@ def _choose_action(out: Output) -> None:
     _refuse_unbuilt({names[typed]: True})
 
 
-def _agree(cli: Cli, ask: Ask, *, exact: bool) -> bool:
-    """Shows the plan and returns after a yes to it: whether newer files are to be removed too."""
+def _agree(cli: Cli, ask: Ask, *, exact: bool) -> tuple[bool, int | None]:
+    """Shows the plan and returns after a yes to it: whether newer files are to be removed too, and which plan it was."""
     plan = ask(exact=exact, dry_run=True)
     cli.out.show(changes.plan(plan, verbose=cli.out.verbose))
     if stays_newer(plan):
         exact = cli.out.agreed(f"{count(len(plan['kept']), 'newer path')} would stay; remove them too?")
         if exact:
-            cli.out.show(changes.plan(ask(exact=True, dry_run=True), verbose=cli.out.verbose))
+            plan = ask(exact=True, dry_run=True)
+            cli.out.show(changes.plan(plan, verbose=cli.out.verbose))
     need_yes(cli.out, "rewind?")
-    return exact
+    return exact, plan.get("plan_seq")

@@ -15,7 +15,7 @@ from openoxide.checkpoints.apply import Applied, Applier, attribution
 from openoxide.checkpoints.gitposition import moved_since, read_git
 from openoxide.checkpoints.journal import Operation, OperationKind, Outcome, OutcomeKind, Phase
 from openoxide.checkpoints.model import Checkpoint, Trigger
-from openoxide.checkpoints.plan import RewindPlan, Scope
+from openoxide.checkpoints.plan import RewindPlan, Scope, hold_back
 from openoxide.checkpoints.rewind import Request as PlanRequest
 from openoxide.checkpoints.rewind import plan_reverse, plan_rewind
 from openoxide.checkpoints.timeline import Attribute
@@ -85,9 +85,15 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
                 paths=chosen,
             )
             plan = plan_rewind(db, tree, watched.worktree.id, wanted)
+            agreed_seq = number(request, "plan_seq", least=0)
+            if agreed_seq is not None:
+                plan = hold_back(plan, set(rows.changed_paths(db, watched.worktree.id, agreed_seq, now_seq)))
         if intent.exact and plan.conflicts:
             raise _refused_for(plan)
-        return _carry_out(service, watched, intent, plan, before, report)
+        answer = _carry_out(service, watched, intent, plan, before, report)
+        if dry_run:
+            answer["plan_seq"] = now_seq
+        return answer
 
 
 def undo(service: Service, request: Request, report: Reporter) -> RewindAnswer:

@@ -127,6 +127,8 @@ def test_a_fresh_one_is_finished_at_the_start(crash, steps):
     crash.start(after_ms=1000)
     assert not diff_trees(THEN, crash.look())
     assert crash.phases == ["done"]
+    changes = crash.box.call("diff", a="2")["items"]
+    assert {item["writer"] for item in changes} == {"operation"}, "nobody else is taken for the writer"
     crash.box.call("undo")
     assert not diff_trees(NOW, crash.look())
 
