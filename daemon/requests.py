@@ -54,11 +54,11 @@ def inside(root: bytes, named: str) -> bytes:
     no link when it was recorded. Raises UsageError where it lies outside, also by leading there through a link of today.
     """
     given = os.path.normpath(os.path.join(root, os.fsencode(named)))
-    directory, name = os.path.split(given)
-    real = root if given == root else os.path.join(os.path.realpath(directory), name)
-    if real == root or os.path.realpath(given) == root:
-        return b""
     below = root.rstrip(b"/") + b"/"
+    if not given.startswith(below) and os.path.realpath(given) == root:
+        return b""
+    directory, name = os.path.split(given)
+    real = os.path.join(os.path.realpath(directory), name)
     if not real.startswith(below):
         raise UsageError(
             f"{named} is outside the worktree {os.fsdecode(root)}",

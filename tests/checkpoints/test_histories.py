@@ -105,6 +105,16 @@ class TestPathsBelowALink:
         assert (replaced.root / "a" / "f").read_text() == "to be kept"
 
 
+def test_a_link_to_the_root_is_a_path_like_any_other(box):
+    (box.root / "f").write_text("old")
+    box.watch()
+    (box.root / "f").write_text("to be kept")
+    (box.root / "here").symlink_to(".")
+    box.rewind("1", exact=True, paths=["here"])
+    assert not os.path.lexists(box.root / "here")
+    assert (box.root / "f").read_text() == "to be kept"
+
+
 def test_our_own_staging_folder_is_never_an_answer(box):
     """Whether it is there depends on how far the sweep of the last operation is."""
     box.watch()
