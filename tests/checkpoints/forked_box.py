@@ -103,10 +103,8 @@ class ForkedBox:
 
     def kill(self) -> None:
         """SIGKILL; returns when nothing of the child is left."""
-        os.kill(self._pid, signal.SIGKILL)
-        with contextlib.suppress(EOFError, ConnectionError):
-            self._child.recv()
-        self._child.close()
+        with contextlib.suppress(KilledError):
+            self.call("die")
 
     def stop(self) -> None:
         """A clean end."""
@@ -125,6 +123,8 @@ def _serve(child: Connection, folder: Path, boot_ms: int) -> None:
         if name == "end":
             box.stop()
             return
+        if name == "die":  # by its own hand: a number of a process that is gone may be another's already
+            os.kill(os.getpid(), signal.SIGKILL)
         if name == "rest":
             idle = threading.Event()
             box.service.background.submit("rest", idle.set)

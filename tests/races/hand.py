@@ -166,7 +166,8 @@ class Hand:
         """There, a change below, and back."""
         path = self._folder()
         os.rename(self._on(path), self._on(path + ".moved"))
-        self._on(path + ".moved/below").write_bytes(self._content())
+        self._number += 1
+        self._on(f"{path}.moved/below{self._number}").write_bytes(self._content())
         if self._random.random() < 0.5:
             os.rename(self._on(path + ".moved"), self._on(path))
         else:
