@@ -83,8 +83,9 @@ class Applier:
 
     def _require_before(self, steps: Sequence[Step]) -> None:
         """What will be displaced must be in the store, byte for byte. Raises StoreDamagedError that names what is not."""
-        displaced = {step.old.blob: step.path for step in steps if step.old.kind is Kind.FILE and step.old.blob}
-        damaged = [path for blob, path in displaced.items() if not self._timeline.blobs.holds(blob)]
+        in_path_order = sorted(steps, key=lambda step: step.path)  # as captures store files
+        displaced = {step.old.blob: step.path for step in in_path_order if step.old.blob}
+        damaged = [displaced[blob] for blob in self._timeline.blobs.damaged([*displaced])]
         if damaged:
             raise StoreDamagedError(
                 f"the store cannot give back {len(damaged)} of the files to be replaced, first {os.fsdecode(damaged[0])!r}",

@@ -10,7 +10,7 @@ import io
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import BinaryIO
 
 from openoxide.checkpoints import rows
@@ -123,16 +123,12 @@ class Blobs:
         """A stream over a blob, for a caller that checks what it copies (:func:`copy_blob`)."""
         return self.opener([name])(name)
 
-    def holds(self, name: BlobHash) -> bool:
-        """Whether the blob can be given back, byte for byte."""
-        try:
-            with self.open(name) as source:
-                hasher = Hasher()
-                while chunk := source.read(_CHUNK):
-                    hasher.update(chunk)
-        except StoreDamagedError:
-            return False
-        return hasher.digest() == name
+    def damaged(self, names: Sequence[BlobHash]) -> list[BlobHash]:
+        """Those of ``names`` that cannot be given back, byte for byte. Neighbours in the store should be neighbours here:
+        a frame is unpacked once for a run of its blobs.
+        """
+        open_one = self.opener(names)
+        return [name for name in names if not _is_whole(open_one, name)]
 
     def opener(self, names: Iterable[BlobHash]) -> Callable[[BlobHash], BinaryIO]:
         """As :meth:`open`, for many: their places are looked up at once."""
@@ -199,6 +195,17 @@ def _frames(payloads: Mapping[BlobHash, bytes]) -> list[Frame]:
         size += len(data)
     frames.append(make_frame(group))
     return frames
+
+
+def _is_whole(open_one: Callable[[BlobHash], BinaryIO], name: BlobHash) -> bool:
+    hasher = Hasher()
+    try:
+        with open_one(name) as source:
+            while chunk := source.read(_CHUNK):
+                hasher.update(chunk)
+    except StoreDamagedError:
+        return False
+    return hasher.digest() == name
 
 
 def copy_blob(source: BinaryIO, fd: int, name: BlobHash) -> None:

@@ -10,7 +10,6 @@ import errno
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from openoxide.checkpoints.ignore import CACHE_SIGNATURE, CACHE_TAG, IGNORE_FILES, MARKER_NAMES, Rules
@@ -77,6 +76,7 @@ class Capture:
         stat is still the one they were placed with.
         """
         self._placed = placed or {}
+        self._live.expect(paths)
         work = self._worklist(paths)
         if work.pop(b"", False):
             yield from self.everything()
@@ -394,6 +394,6 @@ class Capture:
                 yield found
         elif found.observed.state != row.state:
             same = found.observed.state.blob is not None and found.observed.state.blob == row.state.blob
-            yield replace(found, data=None) if same else found
+            yield found._replace(data=None) if same else found
         elif found.observed.identity is not None and found.observed.identity != row.identity:
-            yield replace(found, data=None)
+            yield found._replace(data=None)

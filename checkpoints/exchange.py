@@ -21,7 +21,8 @@ from openoxide.syscalls import exchange, holders, is_written_to, rename_exclusiv
 
 _CHUNK = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PIN = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW | os.O_CLOEXEC
+_LINUX_PIN, _OTHER_PIN = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW, os.O_NONBLOCK | getattr(os, "O_SYMLINK", 0)
+_PIN = (_LINUX_PIN if hasattr(os, "O_PATH") else _OTHER_PIN) | os.O_CLOEXEC
 _REASONS = {
     errno.ENOENT: "vanished",
     errno.EEXIST: "appeared",
@@ -128,20 +129,20 @@ class Exchange:
     def _place(self, step: Step) -> None:
         live = self._tree.lstat(step.path)
         done = live is not None and live.st_ino == step.new_ino and live.st_dev == self._tree.dev
-        if not done:
-            self._expect_staged(step)
-        if not step.old.exists:
-            if live is not None and not done:
-                raise PathConflictError("appeared")
-            if not done:
-                self._into(step.path, step.staged_name)
+        if done and not step.old.exists:
             return
-        if not done:
-            self._expect(live, step.old)
         # held open, our entry's inode number cannot be given to a newcomer while we tell the two apart by it
-        ours = os.open(step.staged_name, _PIN, dir_fd=self._staging)
+        ours = self._pinned(step)
         try:
             if not done:
+                _expect_ours(ours, step)
+            if not step.old.exists:
+                if live is not None:
+                    raise PathConflictError("appeared")
+                self._into(step.path, step.staged_name)
+                return
+            if not done:
+                self._expect(live, step.old)
                 self._exchange(step)
             reason = self._mismatch(step.staged_name, step.old)
             if reason is not None:
@@ -286,14 +287,12 @@ class Exchange:
         if live is None or not looks_like(live, expected):
             raise PathConflictError("changing")
 
-    def _expect_staged(self, step: Step) -> None:
-        """What is about to be placed must be what was staged."""
+    def _pinned(self, step: Step) -> int:
+        """The staged entry, held open so that its inode number stays its own."""
         try:
-            staged = self._staged_stat(step.staged_name)
+            return os.open(step.staged_name, _PIN, dir_fd=self._staging)
         except FileNotFoundError as error:  # it was placed, and has been replaced since
             raise PathConflictError("changed_later") from error
-        if staged.st_ino != step.new_ino:
-            raise PathConflictError("staging_changed")
 
     def _mismatch(self, name: str, expected: FileState) -> str | None:
         """Why the staged entry is not ``expected``; None if it is, and nobody can write to it any more."""
@@ -335,6 +334,12 @@ class Exchange:
             except OSError as error:
                 if error.errno not in GONE:
                     raise
+
+
+def _expect_ours(staged: int, step: Step) -> None:
+    """What is about to be placed must be what was staged."""
+    if os.fstat(staged).st_ino != step.new_ino:
+        raise PathConflictError("staging_changed")
 
 
 def _databases_of(left: Iterable[Left], steps: Iterable[Step]) -> set[bytes]:

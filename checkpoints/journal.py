@@ -155,14 +155,10 @@ def finish(
 
 def add_outcomes(db: Transaction, operation: int, outcomes: Iterable[Outcome]) -> None:
     """Record what became of paths."""
-    connection = raw(db)
-    find = "select id from blob where hash = ?"
-    for o in outcomes:
-        blob = connection.execute(find, (o.blob,)).fetchone()[0] if o.blob is not None else None
-        connection.execute(
-            "insert into outcome(operation, kind, path, reason, blob) values(?,?,?,?,?)",
-            (operation, o.kind.value, o.path, o.reason, blob),
-        )
+    raw(db).executemany(
+        "insert into outcome(operation, kind, path, reason, blob) values(?,?,?,?,(select id from blob where hash = ?))",
+        ((operation, o.kind.value, o.path, o.reason, o.blob) for o in outcomes),
+    )
 
 
 def drop_steps(db: Transaction, operation: int) -> None:
@@ -242,6 +238,9 @@ def undo_stack(done: Iterable[Operation]) -> tuple[list[Operation], list[Operati
     return undoable, redoable
 
 
+_compact = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would build one for each state
+
+
 def _encode(state: FileState) -> str:
     fields: dict[str, Any] = {"kind": int(state.kind)}
     for name in ("mode", "size", "mtime_ns", "torn", "sqlite"):
@@ -250,7 +249,7 @@ def _encode(state: FileState) -> str:
     for name in ("blob", "target"):
         if getattr(state, name) is not None:
             fields[name] = b64encode(getattr(state, name)).decode("ascii")
-    return json.dumps(fields, separators=(",", ":"))
+    return _compact(fields)
 
 
 def _decode(text: str) -> FileState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +13,9 @@ from openoxide.checkpoints.tree import identity
 
 class LiveStates(Protocol):
     """The newest recorded state of each path, as a capture asks for it."""
+
+    def expect(self, paths: Collection[bytes]) -> None:
+        """These will be asked for one by one."""
 
     def one(self, path: bytes) -> Observed | None:
         """The live row of ``path``."""

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import zstandard
 
@@ -36,8 +36,7 @@ _ENTRY = struct.Struct(f"<{HASH_BYTES}sI")
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(NamedTuple):
     """Where a frame's payload lies. ``pack`` None: a big blob's own file."""
 
     pack: int | None

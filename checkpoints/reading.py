@@ -10,8 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from openoxide.checkpoints.hashing import Hasher, blob_hash
 from openoxide.checkpoints.model import (
@@ -43,8 +42,7 @@ _SPECIAL = {
 StoreBig = Callable[[BinaryIO], BlobHash]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(NamedTuple):
     """An entry as it was read; ``data`` is its content where that still has to be stored."""
 
     observed: Observed
@@ -186,4 +184,4 @@ def _torn(member: Found) -> Found:
     seen = member.observed
     if seen.state.kind is not Kind.FILE:
         return member
-    return Found(observed=replace(seen, state=replace(seen.state, torn=True)), data=member.data)
+    return member._replace(observed=seen._replace(state=seen.state._replace(torn=True)))

@@ -27,6 +27,7 @@ from openoxide.db import Transaction
 
 _TORN, _SQLITE = 1, 2
 _BATCH = 500
+_KINDS = tuple(Kind)  # by number; Kind(number) costs ten times as much, for each row
 
 # the bare columns come from the row with the greatest seq: SQLite promises that for a lone max()
 _STATE_AT = """
@@ -66,7 +67,7 @@ def _state(
     kind: int, mode: int, size: int, mtime_ns: int, blob: bytes | None, target: bytes | None, flags: int
 ) -> FileState:
     return FileState(
-        kind=Kind(kind),
+        kind=_KINDS[kind],
         mode=mode,
         size=size,
         mtime_ns=mtime_ns,
@@ -112,6 +113,11 @@ def live_one(db: Transaction, worktree: int, path: bytes) -> Observed | None:
     """The live row of ``path``, None where the timeline never saw it."""
     row = raw(db).execute(_LIVE + " and p.path = ?", (worktree, path)).fetchone()
     return _observed(row) if row else None
+
+
+def live_some(db: Transaction, worktree: int, paths: Sequence[bytes]) -> Iterator[Observed]:
+    """As :func:`live_one` for many paths, in no order."""
+    return map(_observed, _batched(db, _LIVE + " and p.path in ({})", (worktree,), paths))
 
 
 def live_below(db: Transaction, worktree: int, directory: bytes) -> Iterator[Observed]:
@@ -382,16 +388,14 @@ def writer_counts(db: Transaction, worktree: int, after: int, upto: int) -> list
 
 def last_writers(db: Transaction, worktree: int, paths: Iterable[bytes], upto: int) -> dict[bytes, Writer]:
     """The writer of each path's newest row up to ``upto``."""
-    connection, found = raw(db), {}
-    for path in paths:
-        row = connection.execute(
-            "select v.writer, max(v.seq) from version v join path p on p.id = v.path"
-            " where p.worktree = ? and p.path = ? and v.seq <= ?",
-            (worktree, path, upto),
-        ).fetchone()
-        found[path] = row[0]
+    query = """
+      select p.path, v.writer, max(v.seq) from path p join version v on v.path = p.id
+      where p.worktree = ? and v.seq <= ? and p.path in ({}) group by p.id
+    """
+    found: dict[bytes, int | None] = dict.fromkeys(paths)
+    found.update({row[0]: row[1] for row in _batched(db, query, (worktree, upto), [*found])})
     writers = read_writers(db, {number for number in found.values() if number is not None})
-    return {path: writers.get(n, UNKNOWN_WRITER) for path, n in found.items()}
+    return {path: writers.get(n or 0, UNKNOWN_WRITER) for path, n in found.items()}
 
 
 def skipped_at(db: Transaction, worktree: int, seq: int) -> dict[bytes, FileState]:

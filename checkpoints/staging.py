@@ -83,12 +83,9 @@ class Stager:
                 staged.append(step)
                 continue
             try:
-                self._write(step)
+                staged.append(replace(step, new_ino=self._write(step)))
             except StoreDamagedError as error:
                 damaged.append((step.path, error))
-                continue
-            made = os.stat(step.staged_name, dir_fd=self._folder, follow_symlinks=False)
-            staged.append(replace(step, new_ino=made.st_ino))
         if damaged:
             raise StoreDamagedError(
                 f"{len(damaged)} stored files are damaged, first {os.fsdecode(damaged[0][0])!r}: {damaged[0][1]}",
@@ -98,19 +95,21 @@ class Stager:
         self._sync([s.staged_name for s in staged if s.action is Action.PLACE and s.new.kind is Kind.FILE])
         return tuple(sorted(staged, key=lambda step: step.number))
 
-    def _write(self, step: Step) -> None:
+    def _write(self, step: Step) -> int:
+        """Make the entry; its inode number."""
         name, new = step.staged_name, step.new
+        if new.kind is Kind.FILE:
+            return self._write_file(step)
         if new.kind is Kind.DIRECTORY:
             os.mkdir(name, NEW_FOLDER_MODE, dir_fd=self._folder)
         elif new.kind is Kind.SYMLINK:
             os.symlink(new.target or b"", name.encode(), dir_fd=self._folder)
-        elif new.kind is Kind.SPECIAL:
+        else:
             os.mkfifo(name, 0o600, dir_fd=self._folder)
             os.chmod(name, new.mode & ~_SPECIAL_BITS, dir_fd=self._folder)
-        else:
-            self._write_file(step)
+        return os.stat(name, dir_fd=self._folder, follow_symlinks=False).st_ino
 
-    def _write_file(self, step: Step) -> None:
+    def _write_file(self, step: Step) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         assert step.new.blob is not None
         fd = os.open(step.staged_name, flags, 0o600, dir_fd=self._folder)
@@ -119,6 +118,7 @@ class Stager:
                 copy_blob(source, fd, step.new.blob)
             os.fchmod(fd, self._mode_for(step))
             os.utime(fd, ns=(step.new.mtime_ns, step.new.mtime_ns))
+            return os.fstat(fd).st_ino
         finally:
             os.close(fd)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from openoxide.checkpoints.model import ABSENT, FileState, Kind
@@ -43,7 +43,7 @@ class Step:
 def steps_of(plan: RewindPlan) -> tuple[Step, ...]:
     """The steps of ``plan``, in the order they must be done."""
     changes = sorted(plan.changes, key=lambda change: (_depth(change), change.path))
-    opened = {change.path: replace(change.now, mode=change.now.mode | OWNER_MAY_CHANGE) for change in plan.opened}
+    opened = {change.path: change.now._replace(mode=change.now.mode | OWNER_MAY_CHANGE) for change in plan.opened}
     found: list[tuple[Action, bytes, FileState, FileState]] = [
         (Action.MODE, change.path, change.now, opened[change.path]) for change in plan.opened
     ]

@@ -6,7 +6,7 @@ changed, never what exists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -171,6 +171,10 @@ class Live:
         self._db = db
         self._worktree = worktree
         self._known: dict[bytes, Observed | None] = {}
+
+    def expect(self, paths: Collection[bytes]) -> None:
+        self._known.update(dict.fromkeys(paths))
+        self._known.update({row.path: row for row in rows.live_some(self._db, self._worktree, [*paths])})
 
     def one(self, path: bytes) -> Observed | None:
         if path not in self._known:

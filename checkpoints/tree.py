@@ -25,6 +25,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPENAT2 = 437  # one number on every Linux architecture
 _NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 1, 2, 4, 8
 _HOW = struct.Struct("QQQ")
+_HOW_SIZE = ctypes.c_size_t(_HOW.size)
 _libc = ctypes.CDLL(None, use_errno=True)
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV})
 MAX_OPEN_FOLDERS = 64
@@ -170,8 +171,8 @@ def wall_ns() -> int:
 
 
 def _openat2(fd: int, path: bytes, flags: int, resolve: int) -> int:
-    how = ctypes.create_string_buffer(_HOW.pack(flags, 0, resolve), _HOW.size)
-    opened: int = _libc.syscall(_OPENAT2, fd, ctypes.c_char_p(path), how, ctypes.c_size_t(_HOW.size))
+    how = _HOW.pack(flags, 0, resolve)
+    opened: int = _libc.syscall(_OPENAT2, fd, path, how, _HOW_SIZE)
     if opened < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), path)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openoxide.checkpoints.model import ABSENT, FileState, Kind
+from openoxide.checkpoints.model import ABSENT, Kind
 from openoxide.checkpoints.plan import Change, RewindPlan
 from openoxide.checkpoints.steps import NEW_FOLDER_MODE
 from tests.checkpoints.bench import DIRECTORY, FIFO, LINK, NEW, OLD, Bench, T, forge
@@ -286,7 +286,7 @@ class TestDatabases:
     def plan(bench):
         def change(name, now, wanted, *, sqlite):
             flag = {"sqlite": sqlite}
-            states = [FileState(**{**as_dict(bench.known(look)), **flag}) if look else ABSENT for look in (now, wanted)]
+            states = [bench.known(look)._replace(**flag) if look else ABSENT for look in (now, wanted)]
             return Change(path=name, now=states[0], wanted=states[1])
 
         bench.put({b"x.db": OLD, b"x.db-wal": OLD, b"x.db-shm": OLD, b"y": OLD})
@@ -309,10 +309,6 @@ class TestDatabases:
     def test_a_whole_database_moves_together(self, bench):
         assert bench.swap(bench.stage_plan(self.plan(bench))) == {}
         assert bench.look() == {b"x.db": NEW, b"x.db-wal": NEW, b"y": NEW}
-
-
-def as_dict(state: FileState) -> dict[str, object]:
-    return {name: getattr(state, name) for name in FileState.__slots__}
 
 
 def test_many_steps_are_made_durable_at_once(bench):
