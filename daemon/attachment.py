@@ -299,10 +299,11 @@ class Attachment:
     def _tidy(self) -> None:
         """After a read every move is known whole: look where that was not possible, drop what left the tree."""
         for node in list(self._unlisted):
-            before = len(self._tree.nodes)
+            before = dict(node.kids)
             self._list_again(node)
-            if len(self._tree.nodes) > before:
-                self._report.mark(node.path() or b"", recursive=True)
+            for name, kid in node.kids.items():
+                if before.get(name) is not kid:  # what is beside it has events of its own
+                    self._report.mark(join(node.path() or b"", name), recursive=True)
         self._tree.drop_loose()
         self._unlisted = {node for node in self._unlisted if self._tree.nodes.get(node.watch) is node}
         self._refused = {node for node in self._refused if self._tree.nodes.get(node.watch) is node}
@@ -329,8 +330,9 @@ class Attachment:
             if parent is not None:  # unmounted: what lies under the mount is to be watched
                 self._unlisted.add(parent)
         elif mask & IN_ATTRIB and node is self._top:
-            self._report.mark(b"", recursive=False)
-            self._opened_up(node)
+            before = len(self._tree.nodes)
+            self._look_into(node)
+            self._report.mark(b"", recursive=len(self._tree.nodes) > before)
 
     def _apply_to_directory(self, parent: Node, where: bytes | None, mask: int, name: bytes) -> None:
         if where is None:
@@ -344,16 +346,17 @@ class Attachment:
         if mask & IN_DELETE:
             self._tree.empty(parent, name)
         elif mask & IN_ATTRIB and kid is not None:
-            self._opened_up(kid)
+            self._look_into(kid)
         else:
             self._settle(parent, name)
         is_new = len(self._tree.nodes) > before
         self._report.mark(join(where, name), recursive=is_new or not mask & IN_ATTRIB)
 
-    def _opened_up(self, node: Node) -> None:
+    def _look_into(self, node: Node) -> None:
+        """Its attributes changed: what was refused in it may be open now."""
         if node in self._refused:
             self._refused.discard(node)
-            self._unlisted.add(node)
+            self._list_again(node)
 
 
 def _cause(error: OSError) -> str:
