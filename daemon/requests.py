@@ -50,21 +50,35 @@ def path(request: Request, name: str = "path") -> bytes:
 
 
 def inside(root: bytes, named: str) -> bytes:
-    """The path of ``named`` relative to ``root``, as it was spelled: it may be gone, and a folder on the way may have been
-    no link when it was recorded. Raises UsageError where it lies outside, also by leading there through a link of today.
+    """The path of ``named`` relative to ``root``, as it was spelled: it names a place of the timeline, and a folder on the
+    way may be a link today. Raises UsageError where it lies outside.
     """
-    given = os.path.normpath(os.path.join(root, os.fsencode(named)))
+    given = b"/" + os.path.normpath(os.path.join(root, os.fsencode(named))).lstrip(b"/")
     below = root.rstrip(b"/") + b"/"
-    if not given.startswith(below) and os.path.realpath(given) == root:
-        return b""
-    directory, name = os.path.split(given)
-    real = os.path.join(os.path.realpath(directory), name)
-    if not real.startswith(below):
+    if not _is_within(given, below):
+        given = _entered(given, below)
+    if not _is_within(given, below):
         raise UsageError(
             f"{named} is outside the worktree {os.fsdecode(root)}",
             hint="name paths inside it, or choose another with -C",
         )
-    return given[len(below) :] if given.startswith(below) else real[len(below) :]
+    return given[len(below) :]
+
+
+def _is_within(given: bytes, below: bytes) -> bool:
+    return (given + b"/").startswith(below)
+
+
+def _entered(given: bytes, below: bytes) -> bytes:
+    """``given`` with the way into the worktree resolved, where it comes through a link from outside (such as one to the
+    root); what follows the first folder in it stays as it was spelled.
+    """
+    parts = given.split(b"/")
+    for end in range(2, len(parts) + 1):
+        real = os.path.realpath(b"/".join(parts[:end]))
+        if _is_within(real, below) and os.path.isdir(real):
+            return os.path.join(real, *parts[end:])
+    return given
 
 
 def paths(request: Request, root: bytes, name: str = "paths") -> tuple[bytes, ...]:

@@ -19,6 +19,7 @@ from openoxide.checkpoints.naming import parse, resolve
 from openoxide.checkpoints.patch import unified
 from openoxide.checkpoints.plan import within_paths
 from openoxide.checkpoints.timeline import Timeline
+from openoxide.checkpoints.tree import Tree
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import (
     checkpoint_object,
@@ -38,7 +39,7 @@ from openoxide.daemon.protocol import (
 )
 from openoxide.daemon.requests import Request, flag, inside, number, optional_text, path, paths, text
 from openoxide.db import Transaction
-from openoxide.errors import NotFoundError, RefusedError, StoreDamagedError, UsageError
+from openoxide.errors import NotFoundError, RefusedError, RootVanishedError, StoreDamagedError, UsageError
 
 PATCH_LIMIT_BYTES = 4 << 20
 
@@ -74,11 +75,19 @@ def require_known(view: View, chosen: tuple[bytes, ...]) -> None:
     """Every path that was named stood in the worktree at some time, or stands there. Raises NotFoundError."""
     with view.timeline.database.reading() as db:
         for wanted in chosen:
-            here = os.path.lexists(os.path.join(view.worktree.root, wanted))
-            if wanted and not here and not rows.ever_recorded(db, view.id, wanted):
+            if wanted and not rows.ever_recorded(db, view.id, wanted) and not _stands(view.worktree.root, wanted):
                 raise NotFoundError(
                     f"{os.fsdecode(wanted)} never was in {os.fsdecode(view.worktree.root)}", hint="check the spelling"
                 )
+
+
+def _stands(root: bytes, wanted: bytes) -> bool:
+    """Whether ``wanted`` is there now, behind no link."""
+    try:
+        with Tree(root) as tree:
+            return tree.lstat(wanted) is not None
+    except (OSError, RootVanishedError):
+        return False
 
 
 def log(view: View, request: Request) -> Items:
@@ -242,7 +251,8 @@ def restore(view: View, request: Request) -> RestoreAnswer:
         )
     states = _chosen_states(view, checkpoint, chosen)
     if chosen and not any(state.exists for state in states.values()):
-        raise NotFoundError(f"nothing of these paths existed at checkpoint {checkpoint.number}")
+        named = ", ".join(os.fsdecode(wanted) for wanted in chosen)
+        raise NotFoundError(f"nothing existed at checkpoint {checkpoint.number} of {named}")
     prepare_target(target, force=flag(request, "force"))
     try:
         copied = materialise(view.timeline.blobs, target, states)
