@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +26,8 @@ from openoxide.paths import Home
 PACKS_OF_A_START = 1_000
 _CACHED_FRAMES = 4
 _CHUNK = 1 << 20
+_HOLE_BYTES = 64 << 10  # shorter runs of zeros are not worth an extent of their own
+_ZEROS = bytes(_HOLE_BYTES)
 log = logging.getLogger(__name__)
 
 Placed = list[tuple[Place, tuple[tuple[BlobHash, int], ...]]]
@@ -209,10 +212,27 @@ def _is_whole(open_one: Callable[[BlobHash], BinaryIO], name: BlobHash) -> bool:
 
 
 def copy_blob(source: BinaryIO, fd: int, name: BlobHash) -> None:
-    """Copy a blob's stream to ``fd``. Raises StoreDamagedError if the bytes are not what the name says."""
+    """Copy a blob's stream to the end of ``fd``; long runs of zeros become holes, so that a sparse file comes back as one.
+    Raises StoreDamagedError if the bytes are not what the name says.
+    """
     hasher = Hasher()
+    ends_in_hole = False
     while chunk := source.read(_CHUNK):
         hasher.update(chunk)
-        write_all(fd, chunk)
+        ends_in_hole = _write_around_zeros(fd, chunk)
+    if ends_in_hole:
+        os.ftruncate(fd, os.lseek(fd, 0, os.SEEK_CUR))
     if hasher.digest() != name:
         raise StoreDamagedError(f"blob {name.hex()[:12]} does not hold the bytes it is named after")
+
+
+def _write_around_zeros(fd: int, chunk: bytes) -> bool:
+    """Write ``chunk``, passing over its blocks of zeros; whether it ended with one."""
+    start = 0
+    for place in range(0, len(chunk) - _HOLE_BYTES + 1, _HOLE_BYTES):
+        if chunk.startswith(_ZEROS, place):
+            write_all(fd, chunk[start:place])
+            start = place + _HOLE_BYTES
+            os.lseek(fd, _HOLE_BYTES, os.SEEK_CUR)
+    write_all(fd, chunk[start:])
+    return start == len(chunk)

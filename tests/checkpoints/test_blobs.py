@@ -20,6 +20,8 @@ from openoxide.paths import Home
 from tests.checkpoints.stores import Store
 from tests.kit.limits import file_size_limit
 
+HOLE = 64 << 10
+
 
 @pytest.fixture
 def store(tmp_path):
@@ -236,3 +238,24 @@ def test_the_places_of_many_are_looked_up_at_once(store):
         assert len(rows.blob_places(db, [blob_hash(content) for content in contents])) == 1200
     with pytest.raises(StoreDamagedError, match="is missing"):
         open_one(blob_hash(b"not among them"))
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"",
+            bytes(1),
+            bytes(HOLE),
+            bytes(3 * HOLE + 1),
+            b"x" + bytes(5 * HOLE),
+            bytes(2 * HOLE) + b"x",
+            bytes(HOLE) + b"x" * HOLE + bytes(HOLE),
+            b"x" * HOLE + bytes(20 * HOLE) + b"y" + bytes(20 * HOLE),
+            bytes(40 * HOLE),
+        ],
+        ids=len,
+    )
+    def test_a_copy_with_holes_reads_as_its_source(self, tmp_path, content):
+        fd = os.open(tmp_path / "copy", os.O_WRONLY | os.O_CREAT)
+        copy_blob(io.BytesIO(content), fd, blob_hash(content))
+        os.close(fd)
+        assert (tmp_path / "copy").read_bytes() == content

@@ -33,6 +33,7 @@ def make_first(root: Path) -> None:
     write(root / "edited.txt", b"first\n" * 50)
     write(root / "secret.env", b"KEY=1\n", 0o600)
     write(root / "gone/deep/file.bin", bytes(range(256)) * 40)
+    write(root / "gone/deep/holes.bin", b"x" + bytes(128 << 10))
     write(root / "becomes_file/inner.txt", b"inner\n")
     write(root / "becomes_folder", b"a file\n")
     write(root / "moved.txt", b"moved\n")
