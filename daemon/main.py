@@ -23,6 +23,7 @@ from openoxide.daemon.routes import routes
 from openoxide.daemon.server import Server
 from openoxide.daemon.service import Service
 from openoxide.daemon.terminal import Timeline as Screen
+from openoxide.daemon.terminal import when_reader_leaves
 from openoxide.errors import AlreadyRunningError, OpenOxideError, exit_code
 from openoxide.fileio import make_private
 from openoxide.paths import Home, home_from
@@ -80,6 +81,8 @@ def _run(instance: Instance, home: Home, options: argparse.Namespace) -> int:
         threading.Thread(target=_serve, args=(server, stop), name="server", daemon=True).start()
         log.info("started, version %s, home %s", __version__, home.folder)
         try:
+            if options.timeline:
+                when_reader_leaves(sys.stdout, stop.set)
             with Screen(sys.stdout, tty=sys.stdout.isatty()) as screen:
                 if options.watch:
                     _watch_first(service, screen if options.timeline else None, options.watch)

@@ -1,12 +1,17 @@
 """The live timeline of a daemon in the foreground: the daemon never waits for the terminal, nor dies with it.
 
 Callers only leave frames; one thread draws them. A terminal that stands still (Ctrl-S, a pager) misses lines and is
-told how many; one that is gone is no longer written to.
+told how many; one that is gone is no longer written to. A pipe is another matter: who closes its other end (`make run |
+head -1`) wants no more of it, and :func:`when_reader_leaves` tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import select
+import stat
+import sys
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,6 +34,25 @@ _STYLES: Mapping[str, str] = {
     "gap": "yellow",
     "stopped": "cyan",
 }
+
+
+def when_reader_leaves(out: TextIO, act: Callable[[], None]) -> None:
+    """Calls ``act``, in another thread, once nobody reads the pipe ``out`` any more; never if ``out`` is no pipe."""
+    if stat.S_ISFIFO(os.fstat(out.fileno()).st_mode):
+        Thread(target=_await_end, args=(out.fileno(), act), name="reader", daemon=True).start()
+
+
+def _await_end(pipe: int, act: Callable[[], None]) -> None:
+    poller = select.poll()
+    poller.register(pipe, 0)  # that the reader left is told unasked
+    poller.poll()
+    # what is still in a buffer would fail when the interpreter ends, and with it the exit code
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    shared = [fd for fd in (pipe, sys.stderr.fileno()) if os.path.sameopenfile(pipe, fd)]
+    for fd in shared:
+        os.dup2(nowhere, fd)
+    os.close(nowhere)
+    act()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
