@@ -34,10 +34,16 @@ def parse(arguments: list[str]) -> Call | int:
         parsed: Call | int = typer.main.get_command(app).main(arguments, PROGRAM, standalone_mode=False)
     except typer.TyperException as error:
         message = error.format_message().rstrip(".")
-        context = getattr(error, "ctx", None)
-        hint = f"`{context.command_path} --help` tells what it takes" if context and context.parent else _HELP_HINT
-        raise UsageError(message[:1].lower() + message[1:], hint=hint) from error
+        raise UsageError(message[:1].lower() + message[1:], hint=_hint(error)) from error
     return parsed
+
+
+def _hint(error: typer.TyperException) -> str:
+    misplaced = getattr(error, "option_name", None)
+    if misplaced in catalogue.BEFORE_THE_COMMAND:
+        return f"put {misplaced} before the command"
+    context = getattr(error, "ctx", None)
+    return f"`{context.command_path} --help` tells what it takes" if context and context.parent else _HELP_HINT
 
 
 def command(name: str) -> Any:

@@ -68,6 +68,7 @@ _GLOBAL_OPTIONS = {
     "--version": "print the version",
     "--help": "print this text, or after a command what that command takes",
 }
+BEFORE_THE_COMMAND = frozenset({"-C", "-q", "-v", "--version"})
 
 
 def body(command: str) -> Callable[..., int]:

@@ -221,6 +221,24 @@ def test_a_line_that_makes_no_sense_is_a_usage_error(line, message):
     assert raised.value.hint
 
 
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("log -C x", "-C"),
+        ("log -Cx", "-C"),
+        ("turn begin -C x", "-C"),
+        ("rewind 1 -v --yes", "-v"),
+        ("checkpoint -q", "-q"),
+        ("log --version", "--version"),
+    ],
+)
+def test_a_global_option_after_the_command_is_told_where_to_go(line, option):
+    with pytest.raises(UsageError) as raised:
+        app.parse(line.split())
+
+    assert raised.value.hint == f"put {option} before the command"
+
+
 def test_commands_that_are_not_built_are_not_listed(run):
     listed = run("--help").text.split("Commands:")[1].split("Options")[0]
     names = {" ".join(line.split("  ")[1].split()) for line in listed.strip("\n").splitlines()}
