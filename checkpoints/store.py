@@ -236,11 +236,14 @@ class CheckpointQuery:
         session: str | None = None,
         since_ms: int | None = None,
         all_of_them: bool = False,
+        only_named: bool = False,
     ) -> list[Checkpoint]:
         """Newest first; ``below`` continues a listing under a number."""
         query = self._kept(all_of_them=all_of_them)
         if below is not None:
             query = query.where(CheckpointRow.number < below)
+        if only_named:
+            query = query.where(CheckpointRow.name.is_null(False))
         if session is not None:
             query = query.where(CheckpointRow.session == session)
         if since_ms is not None:

@@ -58,6 +58,7 @@ TABLE = {
         options={
             "--limit": Option("limit", NUMBER),
             "--all": Option("include_all", FLAG),
+            "--named": Option("named", FLAG),
             "--session": Option("session"),
             "--since": Option("since"),
         }

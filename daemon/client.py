@@ -113,11 +113,12 @@ class Client:
         *,
         limit: int | None = None,
         all: bool = False,  # noqa: A002 the field's name on the wire
+        named: bool = False,
         session: str | None = None,
         since: str | None = None,
         cursor: str | None = None,
     ) -> Items:
-        request = _given(path=path, limit=limit, all=all, session=session, since=since, cursor=cursor)
+        request = _given(path=path, limit=limit, all=all, named=named, session=session, since=since, cursor=cursor)
         return cast("Items", self.call("log", request))
 
     def show(self, path: str, checkpoint: str) -> ShowAnswer:

@@ -34,6 +34,7 @@ def log(
     ] = None,
     include_all: Annotated[bool, typer.Option("--all", help="also those in trash and failed captures")] = False,
     session: Annotated[str | None, typer.Option("--session", metavar="S", help="only those of session S")] = None,
+    named: Annotated[bool, typer.Option("--named", help="only those with a name")] = False,
     since: Annotated[
         str | None, typer.Option("--since", metavar="WHEN", help="only those since @2h, @14:05 or a checkpoint")
     ] = None,
@@ -41,7 +42,7 @@ def log(
     """List sealed checkpoints, newest first."""
     if limit is None and cli.out.on_terminal:
         limit = SCREEN_LIMIT
-    answer = cli.client.log(cli.path, limit=limit, all=include_all, session=session, since=since)
+    answer = cli.client.log(cli.path, limit=limit, all=include_all, named=named, session=session, since=since)
     cli.out.answer(answer, lambda: render.log(answer["items"], cli.now))
     if answer.get("next"):
         cli.out.note(f"there are older ones; --limit N shows more than {limit}")

@@ -103,6 +103,7 @@ def log(view: View, request: Request) -> Items:
             session=optional_text(request, "session"),
             since_ms=_since(view, request),
             all_of_them=flag(request, "all"),
+            only_named=flag(request, "named"),
         )
     answer: Items = {"ok": True, "items": [checkpoint_object(c) for c in found[: limit or len(found)]]}
     if limit and len(found) > limit:

@@ -69,6 +69,16 @@ def test_log_can_be_asked_by_session_and_time(machine, project):
     assert machine.failure("log", "--since", "@someday", code=2)["kind"] == "usage"
 
 
+def test_log_can_be_cut_to_what_has_a_name(machine, project):
+    first, _, last = sealed(machine, "one"), sealed(machine), sealed(machine, "two")
+
+    items = machine.json("log", "--named")["items"]
+
+    assert [(item["id"], item["name"]) for item in items] == [(last["id"], "two"), (first["id"], "one")]
+    page = machine.json("log", "--named", "--limit", "1")
+    assert ([item["id"] for item in page["items"]], page["next"]) == ([last["id"]], str(last["number"]))
+
+
 def test_show_tells_changes_writers_git_and_skips(machine):
     subprocess.run(["git", "init", "-q", "-b", "main", machine.project], check=True)
     (machine.project / "node_modules").mkdir()
