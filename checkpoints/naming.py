@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from datetime import tzinfo
 from typing import Any, Protocol, assert_never
 
 from openoxide.checkpoints.model import Checkpoint
 from openoxide.clock import rfc3339
 from openoxide.errors import AmbiguousError, NotFoundError, UsageError
 from openoxide.ids import ID_BYTES, is_letters
+from openoxide.moments import UNIT_MS, moment
 
 NAME_LIMIT = 200
 CANDIDATE_LIMIT = 20
@@ -107,20 +108,16 @@ class Resolved:
     note: str = ""
 
 
-_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 # 15 digits keep every number inside SQLite's integers and far from int()'s own limit
 _NUMBER = re.compile(r"#?([0-9]{1,15})")
 _LAST = re.compile(r"last(?:~([0-9]{1,15}))?")
 _TURN_BACK = re.compile(r"turn:-([1-9][0-9]{0,14})")
-_AGO = re.compile(r"@([0-9]{1,15})([smhd])")
-_CLOCK = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{3}))?)?"
-_TIME = re.compile(f"@{_CLOCK}")
-_DATE = re.compile(rf"@([0-9]{{4}})-([0-9]{{2}})-([0-9]{{2}})(?:T{_CLOCK}(Z|([+-])([0-9]{{2}}):([0-9]{{2}}))?)?")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def parse(text: str, now_ms: int, tz: tzinfo) -> Reference:
-    """What ``text`` names; times without a zone are in ``tz``. Raises UsageError for what can name nothing."""
+def parse(text: str, now_ms: int, tz: tzinfo | None = None) -> Reference:
+    """What ``text`` names; times without a zone are in ``tz``, or else in this process's. Raises UsageError for what can
+    name nothing.
+    """
     if match := _NUMBER.fullmatch(text):
         return Number(int(match[1]))
     if match := _LAST.fullmatch(text):
@@ -197,47 +194,11 @@ def _turn(text: str) -> TurnBack | TurnPrompt:
     return TurnPrompt(prompt)
 
 
-def _moment(text: str, now_ms: int, tz: tzinfo) -> int:
-    if match := _AGO.fullmatch(text):
-        ms = now_ms - int(match[1]) * _UNIT_MS[match[2]]
-    elif not (match := _TIME.fullmatch(text) or _DATE.fullmatch(text)):
-        raise _malformed(text, "after @ comes an age, a time of day or a date")
-    else:
-        try:
-            instants = list(_instants(match, now_ms, tz))
-        except ValueError as error:
-            raise _malformed(text, str(error)) from error
-        past = [instant for instant in instants if instant <= now_ms]
-        if not past:
-            raise _malformed(text, "it lies in the future")
-        ms = max(past)
-    if ms < 0:
-        raise _malformed(text, "it lies before 1970")
-    return ms
-
-
-def _instants(match: re.Match[str], now_ms: int, tz: tzinfo) -> Iterable[int]:
-    """All moments that the text could mean; the latest one that is past is taken."""
-    if match.re is _TIME:
-        today = (_EPOCH + timedelta(milliseconds=now_ms)).astimezone(tz).date()
-        days, clock, zone = [today, today - timedelta(days=1)], _time(*match.groups()), tz
-    else:
-        year, month, day_of_month, *clock_groups, name, sign, hours, minutes = match.groups()
-        days, clock = [date(int(year), int(month), int(day_of_month))], _time(*clock_groups)
-        zone = tz if name is None else UTC if name == "Z" else _offset(sign, hours, minutes)
-    for day in days:
-        for fold in (0, 1):  # an hour that summer time's end repeats, or its start leaves out, has two readings
-            local = datetime.combine(day, clock, zone).replace(fold=fold)
-            yield (local - _EPOCH) // timedelta(milliseconds=1)
-
-
-def _time(hour: str | None, minute: str | None, second: str | None, milli: str | None) -> time:
-    return time(int(hour or 0), int(minute or 0), int(second or 0), int(milli or 0) * 1000)
-
-
-def _offset(sign: str, hours: str, minutes: str) -> timezone:
-    distance = timedelta(hours=int(hours), minutes=int(minutes))
-    return timezone(-distance if sign == "-" else distance)
+def _moment(text: str, now_ms: int, tz: tzinfo | None) -> int:
+    try:
+        return moment(text, now_ms, tz)
+    except ValueError as error:
+        raise _malformed(text, str(error)) from error
 
 
 def _found(checkpoint: Checkpoint | None, what: str) -> Resolved:
@@ -290,6 +251,6 @@ def _at_moment(ms: int, checkpoint: Checkpoint | None) -> Resolved:
 
 def _distance(ms: int) -> str:
     for unit in ("d", "h", "m", "s"):
-        if ms >= _UNIT_MS[unit]:
-            return f"{ms // _UNIT_MS[unit]} {unit}"
+        if ms >= UNIT_MS[unit]:
+            return f"{ms // UNIT_MS[unit]} {unit}"
     return f"{ms} ms"

@@ -76,6 +76,20 @@ class Cli:
         base = os.path.dirname(self.path) if os.path.isfile(self.path) else self.path
         return os.path.normpath(os.path.join(base, typed))
 
+    def checkpoint(self, typed: str) -> str:
+        """A checkpoint argument as the daemon, which may live in another time zone, gets it."""
+        if not typed.startswith("@"):
+            return typed
+        from openoxide.moments import universal  # noqa: PLC0415 few arguments are times
+
+        return universal(typed, int(self.now.timestamp() * 1000))
+
+    def moment(self, typed: str) -> str:
+        """As :meth:`checkpoint`, where a time may also stand without its @."""
+        spelled = f"@{typed.removeprefix('@')}"
+        sent = self.checkpoint(spelled)
+        return typed if sent == spelled else sent
+
     @property
     def now(self) -> datetime:
         """The moment from which ages and expiries are told."""

@@ -42,6 +42,8 @@ def log(
     """List sealed checkpoints, newest first."""
     if limit is None and cli.out.on_terminal:
         limit = SCREEN_LIMIT
+    if since is not None:
+        since = cli.moment(since)
     answer = cli.client.log(cli.path, limit=limit, all=include_all, named=named, session=session, since=since)
     cli.out.answer(answer, lambda: render.log(answer["items"], cli.now))
     if answer.get("next"):
@@ -53,6 +55,6 @@ def show(
     cli: Cli, *, checkpoint: Annotated[str, typer.Argument(metavar="CKPT", help="which one: 42, an id, a name, @10m")]
 ) -> int:
     """Show one checkpoint: its changes, writers, git position and what it skipped."""
-    answer = cli.client.show(cli.path, checkpoint)
+    answer = cli.client.show(cli.path, cli.checkpoint(checkpoint))
     cli.out.answer(answer, lambda: render.show(answer, cli.now, verbose=cli.out.verbose))
     return EXIT_DONE

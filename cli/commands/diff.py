@@ -27,7 +27,8 @@ def diff(
     if stat + name_status + patch > 1:
         raise UsageError("--stat, --name-status and --patch exclude one another")
     style: changes.Style = "stat" if stat else "patch" if patch else "name-status"
-    answer = cli.client.diff(cli.path, old, new, paths=[cli.absolute(path) for path in paths], patch=patch)
+    first, second = cli.checkpoint(old), cli.checkpoint(new) if new is not None else None
+    answer = cli.client.diff(cli.path, first, second, paths=[cli.absolute(path) for path in paths], patch=patch)
     cli.out.answer(answer, lambda: changes.diff(answer["items"], style, verbose=cli.out.verbose))
     cli.out.note(answer.get("note", ""))
     return EXIT_DONE
@@ -40,5 +41,5 @@ def cat(
     file: Annotated[str, typer.Argument(metavar="PATH", help="the file")],
 ) -> int:
     """Print the raw bytes of a file as it was, nothing else."""
-    cli.out.raw(cli.client.cat(cli.path, checkpoint, cli.absolute(file)))
+    cli.out.raw(cli.client.cat(cli.path, cli.checkpoint(checkpoint), cli.absolute(file)))
     return EXIT_DONE

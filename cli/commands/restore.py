@@ -22,8 +22,8 @@ def restore(
     paths: Sequence[str] = (),
 ) -> int:
     """Copy a checkpoint, or some paths of it, into another directory."""
-    wanted = [cli.absolute(path) for path in paths]
+    named, wanted = cli.checkpoint(checkpoint), [cli.absolute(path) for path in paths]
     with cli.progress("restoring") as report:
-        answer = cli.client.restore(cli.path, checkpoint, cli.absolute(to), paths=wanted, force=force, progress=report)
+        answer = cli.client.restore(cli.path, named, cli.absolute(to), paths=wanted, force=force, progress=report)
     cli.out.answer(answer, lambda: render.restore(answer, verbose=cli.out.verbose))
     return EXIT_DONE

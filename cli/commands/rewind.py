@@ -69,8 +69,8 @@ def rewind(
         raise UsageError(
             "no checkpoint was named", hint="`oxide-ctl log` lists them; turn:-1 is before the last prompt"
         )
-    within = [cli.absolute(path) for path in paths]
-    ask = partial(cli.client.rewind, cli.path, checkpoint, scope=scope, conflict=conflict, touch=touch, paths=within)
+    target, within = cli.checkpoint(checkpoint), [cli.absolute(path) for path in paths]
+    ask = partial(cli.client.rewind, cli.path, target, scope=scope, conflict=conflict, touch=touch, paths=within)
     if dry_run:
         return show_plan(cli, ask(exact=exact, dry_run=True))
     if not yes:

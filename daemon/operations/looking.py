@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from openoxide.checkpoints import journal, rows, store
@@ -64,10 +63,8 @@ def holds(root: bytes, path: bytes) -> bool:
 
 def named_checkpoint(view: View, name: str) -> tuple[Checkpoint, str]:
     """The checkpoint that ``name`` means, and a note where it is not exactly what was asked for."""
-    zone = datetime.now().astimezone().tzinfo
-    assert zone is not None
     with view.timeline.database.reading() as db:
-        found = resolve(parse(name, view.now_ms, zone), store.CheckpointQuery(db, view.id))
+        found = resolve(parse(name, view.now_ms), store.CheckpointQuery(db, view.id))
     return found.checkpoint, found.note
 
 
@@ -116,11 +113,9 @@ def _since(view: View, request: Request) -> int | None:
     named = optional_text(request, "since")
     if named is None:
         return None
-    zone = datetime.now().astimezone().tzinfo
-    assert zone is not None
     for spelled in (named, "@" + named):
         try:
-            reference = parse(spelled, view.now_ms, zone)
+            reference = parse(spelled, view.now_ms)
         except UsageError:
             continue
         moment = getattr(reference, "ms", None)

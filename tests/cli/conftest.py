@@ -8,6 +8,7 @@ import site
 import socket
 import tempfile
 import threading
+import time
 import venv
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -55,6 +56,16 @@ def daemon(openoxide_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ca
     yield canned
     server.close(drain_ms=5_000)
     thread.join()
+
+
+@pytest.fixture
+def in_japan() -> Iterator[None]:
+    """This process lives nine hours east of UTC."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "JST-9")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @pytest.fixture

@@ -243,6 +243,29 @@ def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
 
 
 @pytest.mark.parametrize(
+    ("line", "name", "fields"),
+    [
+        ("show @2026-11-29T14:05", "show", {"checkpoint": "@2026-11-29T05:05:00.000Z"}),
+        ("diff @2026-11-29 @2026-11-29T14:05:30.250", "diff",
+         {"a": "@2026-11-28T15:00:00.000Z", "b": "@2026-11-29T05:05:30.250Z"}),
+        ("cat @2026-11-29T14:05 f", "cat", {"checkpoint": "@2026-11-29T05:05:00.000Z"}),
+        ("restore @2026-11-29T14:05 --to x", "restore", {"checkpoint": "@2026-11-29T05:05:00.000Z"}),
+        ("rewind @2026-11-29T14:05 --yes", "rewind", {"checkpoint": "@2026-11-29T05:05:00.000Z"}),
+        ("log --since @2026-11-29T14:05", "log", {"since": "@2026-11-29T05:05:00.000Z"}),
+        ("log --since 2026-11-29T14:05", "log", {"since": "@2026-11-29T05:05:00.000Z"}),
+        ("log --since 2h", "log", {"since": "2h"}),
+        ("show @2026-11-29T14:05Z", "show", {"checkpoint": "@2026-11-29T14:05Z"}),
+    ],
+)  # fmt: skip
+def test_a_time_travels_as_a_moment_of_the_caller_s_zone(run, daemon, in_japan, line, name, fields):
+    daemon.answers[name] = NotFoundError("it was asked for")
+
+    run(*line.split())
+
+    assert {key: daemon.requests[0][1].get(key) for key in fields} == fields
+
+
+@pytest.mark.parametrize(
     "flags",
     [
         "--conversation",

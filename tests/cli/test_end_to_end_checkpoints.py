@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -77,6 +78,21 @@ def test_log_can_be_cut_to_what_has_a_name(machine, project):
     assert [(item["id"], item["name"]) for item in items] == [(last["id"], "two"), (first["id"], "one")]
     page = machine.json("log", "--named", "--limit", "1")
     assert ([item["id"] for item in page["items"]], page["next"]) == ([last["id"]], str(last["number"]))
+
+
+def test_a_time_is_read_in_the_caller_s_zone_whatever_the_daemon_s_is(machine):
+    """Nine hours east the clock shows what for the daemon is still to come, five hours west what is long past."""
+    machine.run("watch", TZ="UTC0")
+    first, second = sealed(machine), sealed(machine)
+
+    for zone, hours in (("JST-9", 9), ("EST5", -5)):
+        for one in (first, second):
+            local = datetime.fromisoformat(one["created_at"]) + timedelta(hours=hours)
+            text = f"@{local.replace(tzinfo=None).isoformat(timespec='milliseconds')}"
+            shown = machine.run("--json", "show", text, TZ=zone)
+            assert shown.json["id"] == one["id"], shown
+            since = machine.run("--json", "log", "--since", text.removeprefix("@"), TZ=zone)
+            assert [item["id"] for item in since.json["items"]][-1] == one["id"], since
 
 
 def test_show_tells_changes_writers_git_and_skips(machine):
