@@ -18,7 +18,9 @@ PLAN_HINT = f"--dry-run shows the plan; {YES_HINT}"
 
 
 def need_yes(out: Output, question: str) -> None:
-    """Returns after a yes; without somebody to ask, or after anything else, it is a refusal."""
+    """Returns after a yes; without somebody to ask, or after anything else, it is a refusal. What no yes would mend is for
+    the caller to find out first.
+    """
     need_terminal(out, YES_HINT)
     if not out.agreed(question):
         raise RefusedError("not confirmed, nothing was changed", hint=YES_HINT)

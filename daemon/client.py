@@ -83,8 +83,8 @@ class Client:
         request = {"path": path, "allow_broad": allow_broad}
         return cast("WatchAnswer", self.call("watch", request, progress))
 
-    def unwatch(self, path: str, *, delete_history: bool = False) -> dict[str, Any]:
-        return self.call("unwatch", {"path": path, "delete_history": delete_history})
+    def unwatch(self, path: str, *, delete_history: bool = False, dry_run: bool = False) -> dict[str, Any]:
+        return self.call("unwatch", {"path": path, "delete_history": delete_history, "dry_run": dry_run})
 
     def stop(self) -> dict[str, Any]:
         """Stop the daemon; returns when its socket is gone, the last thing it removes. Never starts one."""

@@ -11,6 +11,7 @@ from openoxide.cli.confirm import PLAN_HINT, Ask, act, need_terminal, need_yes, 
 from openoxide.cli.context import Cli
 from openoxide.cli.output import Output
 from openoxide.cli.units import count
+from openoxide.daemon.protocol import RewindAnswer
 from openoxide.errors import FailedError, RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -74,10 +75,11 @@ def rewind(
     if dry_run:
         return show_plan(cli, ask(exact=exact, dry_run=True))
     if not yes:
+        plan = ask(exact=exact, dry_run=True)
         need_terminal(cli.out, PLAN_HINT)
         if not code:
             _choose_action(cli.out)
-        exact, plan_seq = _agree(cli, ask, exact=exact)
+        exact, plan_seq = _agree(cli, ask, plan)
         ask = partial(ask, plan_seq=plan_seq)
     return act(cli, "rewound", partial(ask, exact=exact, dry_run=False))
 
@@ -111,9 +113,9 @@ def _choose_action(out: Output) -> None:
     _refuse_unbuilt({names[typed]: True})
 
 
-def _agree(cli: Cli, ask: Ask, *, exact: bool) -> tuple[bool, int | None]:
+def _agree(cli: Cli, ask: Ask, plan: RewindAnswer) -> tuple[bool, int | None]:
     """Shows the plan and returns after a yes to it: whether newer files are to be removed too, and which plan it was."""
-    plan = ask(exact=exact, dry_run=True)
+    exact = plan["exact"]
     cli.out.show(changes.plan(plan, verbose=cli.out.verbose))
     if stays_newer(plan):
         exact = cli.out.agreed(f"{count(len(plan['kept']), 'newer path')} would stay; remove them too?")

@@ -49,7 +49,8 @@ def _step(cli: Cli, what: str, done: str, ask: Ask, *, dry_run: bool, yes: bool)
     if dry_run:
         return show_plan(cli, ask(dry_run=True))
     if not yes:
+        plan = ask(dry_run=True)
         need_terminal(cli.out, PLAN_HINT)
-        cli.out.show(changes.plan(ask(dry_run=True), verbose=cli.out.verbose))
+        cli.out.show(changes.plan(plan, verbose=cli.out.verbose))
         need_yes(cli.out, f"{what}?")
     return act(cli, done, partial(ask, dry_run=False))

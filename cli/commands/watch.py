@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from openoxide.cli import render
 from openoxide.cli.confirm import need_yes
 from openoxide.cli.context import Cli
+from openoxide.cli.units import count
 from openoxide.daemon.protocol import printable
 from openoxide.errors import EXIT_DONE, FailedError
 
@@ -43,7 +44,9 @@ def unwatch(
     """Stop watching a directory tree; its history stays unless you say otherwise."""
     root = cli.absolute(path or "")
     if delete_history and not yes:
-        need_yes(cli.out, f"delete the whole history of {printable(root)}? this cannot be undone")
+        would = cli.client.unwatch(root, delete_history=True, dry_run=True)
+        history = f"the whole history of {printable(root)}, {count(would['checkpoints'], 'checkpoint')}"
+        need_yes(cli.out, f"delete {history}? this cannot be undone")
     answer = cli.client.unwatch(root, delete_history=delete_history)
     cli.out.answer(answer, lambda: f"no longer watching {printable(root)}")
     return EXIT_DONE

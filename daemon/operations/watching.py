@@ -127,7 +127,7 @@ def _registered(service: Service, root: bytes) -> tuple[Watched, bool]:
 
 def unwatch(service: Service, request: Request, _report: Reporter) -> dict[str, Any]:
     """Stop watching; with ``delete_history`` forget the worktree and all its checkpoints. Acts on a whole worktree, so
-    the path must be its root. One that is not watched any more can still be forgotten.
+    the path must be its root. One that is not watched any more can still be forgotten. ``dry_run`` only counts.
     """
     worktree = service.known(path(request))
     if os.path.realpath(path(request)) != worktree.root:
@@ -135,7 +135,7 @@ def unwatch(service: Service, request: Request, _report: Reporter) -> dict[str, 
             f"{shown(path(request))} is inside the worktree {shown(worktree.root)}",
             hint="name the worktree's root itself",
         )
-    delete = flag(request, "delete_history")
+    delete, dry_run = flag(request, "delete_history"), flag(request, "dry_run")
     watched = next((w for w in service.all_watched() if w.worktree.id == worktree.id), None)
     with watched.lock if watched is not None else nullcontext():
         with service.timeline.database.reading() as db:
@@ -145,15 +145,21 @@ def unwatch(service: Service, request: Request, _report: Reporter) -> dict[str, 
                     f"{shown(worktree.root)} has an interrupted operation",
                     hint="run `oxide-ctl rewind --continue` or `--abort` first",
                 )
-        if watched is not None:
-            service.let_go(watched)
-        with service.timeline.database.writing() as db:
-            store.set_watching(db, worktree.id, watching=False)
-            if delete:
-                store.delete_history(db, worktree.id)
+        if not dry_run:
+            _forget(service, worktree, watched, delete=delete)
+    deleted = delete and not dry_run
+    return {"ok": True, "root": shown(worktree.root), "checkpoints": count, "history_deleted": deleted}
+
+
+def _forget(service: Service, worktree: Worktree, watched: Watched | None, *, delete: bool) -> None:
+    if watched is not None:
+        service.let_go(watched)
+    with service.timeline.database.writing() as db:
+        store.set_watching(db, worktree.id, watching=False)
         if delete:
-            service.timeline.blobs.drop_unused()
-    return {"ok": True, "root": shown(worktree.root), "checkpoints": count, "history_deleted": delete}
+            store.delete_history(db, worktree.id)
+    if delete:
+        service.timeline.blobs.drop_unused()
 
 
 def projects(service: Service, _request: Request, _report: Reporter) -> Items:

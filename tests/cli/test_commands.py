@@ -44,8 +44,13 @@ ASKED = [
     ("stop", "stop", {"ok": True}, {}),
     ("watch", "watch", WATCHED, {"path": HERE, "allow_broad": False}),
     ("watch sub --allow-broad", "watch", WATCHED, {"path": f"{HERE}/sub", "allow_broad": True}),
-    ("unwatch", "unwatch", {"ok": True}, {"path": HERE, "delete_history": False}),
-    ("unwatch /x --delete-history --yes", "unwatch", {"ok": True}, {"path": "/x", "delete_history": True}),
+    ("unwatch", "unwatch", {"ok": True}, {"path": HERE, "delete_history": False, "dry_run": False}),
+    (
+        "unwatch /x --delete-history --yes",
+        "unwatch",
+        {"ok": True},
+        {"path": "/x", "delete_history": True, "dry_run": False},
+    ),
     ("checkpoint", "checkpoint", SEALED, {"path": HERE, "pin": False}),
     ("checkpoint -m n --pin", "checkpoint", SEALED, {"path": HERE, "name": "n", "pin": True}),
     ("log", "log", ITEMS, {"path": HERE, "all": False, "named": False}),
@@ -236,10 +241,23 @@ def test_newer_files_that_stay_come_with_the_way_to_remove_them(run, daemon):
 
 @pytest.mark.parametrize("line", ["rewind 42", "rewind 42 --json", "undo", "redo 2", "unwatch --delete-history"])
 def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
+    daemon.answers |= {
+        "rewind": planned(),
+        "undo": planned(),
+        "redo": planned(),
+        "unwatch": {"ok": True, "checkpoints": 3},
+    }
     ended = run(*line.split())
 
-    assert (ended.code, daemon.requests) == (8, [])
+    assert (ended.code, [request["dry_run"] for _, request in daemon.requests]) == (8, [True])
     assert "--yes" in (ended.json["error"]["hint"] if "--json" in line else ended.complaint)
+
+
+@pytest.mark.parametrize("line", ["rewind nosuch", "rewind nosuch --json", "undo", "redo", "unwatch --delete-history"])
+def test_what_is_not_there_is_told_before_a_yes_is_asked_for(run, daemon, line):
+    daemon.answers |= dict.fromkeys(["rewind", "undo", "redo", "unwatch"], NotFoundError("there is none"))
+
+    assert run(*line.split()).code == 5
 
 
 @pytest.mark.parametrize(

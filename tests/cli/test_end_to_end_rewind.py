@@ -98,12 +98,33 @@ def test_nothing_to_walk_or_settle_is_not_found(machine, project, line):
     assert machine.failure(*line.split(), code=5)["kind"] == "not_found"
 
 
-@pytest.mark.parametrize("line", ["rewind last", "undo", "redo", "unwatch --delete-history"])
-def test_what_needs_a_yes_is_refused_without(machine, project, line):
-    now = tree_of(project, skip={b".openoxide-staging"})
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("rewind 1", 8),
+        ("undo", 8),
+        ("unwatch --delete-history", 8),
+        # what no yes would mend is told first
+        ("rewind nosuch", 5),
+        ("rewind 1 -- nosuch", 5),
+        ("rewind 1 -- ..", 2),
+        ("redo", 5),
+        ("undo 2", 5),
+        ("unwatch / --delete-history", 5),
+        ("unwatch src --delete-history", 2),
+    ],
+)
+def test_what_needs_a_yes_is_refused_without(machine, project, line, code):
+    (project / "src" / "a.py").write_text("two\n")
+    machine.json("rewind", "1", "--yes")
+    (project / "src" / "a.py").write_text("three\n")
+    sealed(machine)
+    now, known = tree_of(project, skip={b".openoxide-staging"}), machine.json("log")
 
-    assert machine.failure(*line.split(), code=8)["kind"] == "refused"
+    machine.failure(*line.split(), code=code)
     assert diff_trees(now, tree_of(project, skip={b".openoxide-staging"})) == []
+    assert machine.json("log") == known
+    assert [item["watching"] for item in machine.json("projects")["items"]] == [True]
 
 
 def agent_writes(machine, project):

@@ -63,7 +63,7 @@ def test_without_an_action_the_five_are_offered_and_code_is_the_default(terminal
         ["code and conversation", "conversation", "code", "summarize from here", "summarize up to here"], 1
     ):
         assert f"  {number}  {words}\r\n" in screen.seen
-    assert daemon.requests == []
+    assert sent(daemon) == [True]
     screen.type("\n")
     screen.expect("rewind? [y/N]")
     screen.type("yes\n")
@@ -84,13 +84,14 @@ def test_without_an_action_the_five_are_offered_and_code_is_the_default(terminal
     ],
 )
 def test_other_actions_are_refused_honestly(terminal, daemon, typed, code, said):
+    daemon.answers["rewind"] = planned()
     screen = terminal("rewind", "42")
     screen.expect("rewind what? [3]")
     screen.type(f"{typed}\n")
 
     assert screen.ended() == code
     assert said in screen.seen
-    assert daemon.requests == []
+    assert sent(daemon) == [True]
 
 
 @pytest.mark.parametrize(("typed", "exact"), [("y", True), ("n", False)])
@@ -111,23 +112,24 @@ def test_newer_files_are_asked_about(terminal, daemon, typed, exact):
 
 
 def test_deleting_history_is_asked_about(terminal, daemon):
-    daemon.answers["unwatch"] = {"ok": True}
+    daemon.answers["unwatch"] = {"ok": True, "checkpoints": 3}
 
     refused = terminal("unwatch", "--delete-history")
-    refused.expect("cannot be undone [y/N]")
+    refused.expect("3 checkpoints? this cannot be undone [y/N]")
     refused.type("n\n")
     assert refused.ended() == 8
-    assert daemon.requests == []
+    assert sent(daemon) == [True]
 
     agreed = terminal("unwatch", "--delete-history")
     agreed.expect("[y/N]")
     agreed.type("y\n")
     assert agreed.ended() == 0
-    assert sent(daemon, "delete_history") == [True]
+    assert sent(daemon)[1:] == [True, False]
 
 
 @pytest.mark.parametrize("line", ["--json rewind 42", "--json undo"])
 def test_with_json_nothing_is_asked(terminal, daemon, line):
+    daemon.answers |= {"rewind": planned(), "undo": planned()}
     screen = terminal(*line.split())
 
     assert screen.ended() == 8
@@ -135,10 +137,11 @@ def test_with_json_nothing_is_asked(terminal, daemon, line):
 
 
 def test_a_screen_without_a_keyboard_is_not_asked(terminal, daemon):
+    daemon.answers["rewind"] = planned()
     screen = terminal("rewind", "42", stdin=subprocess.DEVNULL)
 
     assert screen.ended() == 8
-    assert daemon.requests == []
+    assert sent(daemon) == [True]
 
 
 def test_with_a_yes_nothing_is_asked(terminal, daemon):
