@@ -120,6 +120,7 @@ class WatchAnswer(TypedDict):
     bytes: int
     skipped: int
     created: bool
+    notes: list[str]
 
 
 class WriterObject(TypedDict):

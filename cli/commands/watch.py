@@ -29,6 +29,8 @@ def watch(
         )
     with cli.progress("capturing") as report:
         answer = cli.client.watch(cli.absolute(path or ""), allow_broad=allow_broad, progress=report)
+    for note in answer["notes"]:
+        cli.out.note(note)
     quiet = cli.out.quiet
     cli.out.answer(answer, lambda: answer["checkpoint"]["id"] if quiet else render.watch(answer, cli.now))
     return EXIT_DONE

@@ -14,6 +14,7 @@ from openoxide.checkpoints.model import Trigger, Worktree
 from openoxide.checkpoints.tree import identity_of
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, time_or_none
+from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.protocol import Items, ProjectItem, StatusAnswer, WatchAnswer, WorktreeStatus, printable
 from openoxide.daemon.requests import Request, flag, path
 from openoxide.daemon.watched import Label, Watched
@@ -54,7 +55,20 @@ def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
         "bytes": head.bytes,
         "skipped": head.skipped,
         "created": created,
+        "notes": _overlaps(service, root),
     }
+
+
+def _overlaps(service: Service, root: bytes) -> list[str]:
+    """What is to be said of other watched worktrees that hold ``root`` or are in it."""
+    others = sorted(w.worktree.root for w in service.all_watched() if w.worktree.root != root)
+    pairs = [(root, other) for other in others if holds(other, root)]
+    pairs += [(other, root) for other in others if holds(root, other)]
+    return [
+        f"{shown(inner)} is inside {shown(outer)}, and both are watched: its files are recorded in both, "
+        f"and a command given in it acts on it alone"
+        for inner, outer in pairs
+    ]
 
 
 def _unregister(service: Service, watched: Watched) -> None:

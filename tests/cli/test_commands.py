@@ -33,6 +33,7 @@ WATCHED = {
     "bytes": 2048,
     "skipped": 2,
     "created": True,
+    "notes": [],
 }
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
 HERE = "/work"
@@ -258,6 +259,14 @@ def test_what_is_not_there_is_told_before_a_yes_is_asked_for(run, daemon, line):
     daemon.answers |= dict.fromkeys(["rewind", "undo", "redo", "unwatch"], NotFoundError("there is none"))
 
     assert run(*line.split()).code == 5
+
+
+def test_what_is_to_be_known_of_a_watched_tree_is_a_note(run, daemon):
+    daemon.answers["watch"] = {**WATCHED, "notes": ["it is inside another"]}
+
+    ended = run("watch")
+    assert (ended.complaint, "another" in ended.text) == ("it is inside another\n", False)
+    assert run("-q", "watch").complaint == ""
 
 
 @pytest.mark.parametrize(

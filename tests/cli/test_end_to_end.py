@@ -37,6 +37,22 @@ def test_watching_again_changes_nothing(machine, project):
     ]
 
 
+def test_a_tree_in_a_watched_tree_is_watched_and_that_is_said(machine, project):
+    inner = project / "src"
+    said = (
+        f"{inner} is inside {project}, and both are watched: its files are recorded in both, "
+        f"and a command given in it acts on it alone"
+    )
+    assert machine.json("watch")["notes"] == []
+
+    assert machine.json("watch", "src")["notes"] == [said]
+    assert machine.json("watch")["notes"] == [said]
+    assert said in machine.run("watch", "src").complaint
+    (inner / "a.py").write_text("two\n")
+    assert paths(machine.json("-C", str(inner), "diff", "1")["items"]) == ["a.py"]
+    assert paths(machine.json("-C", str(project), "diff", "1")["items"]) == ["src/a.py"]
+
+
 def test_quiet_watch_prints_the_id(machine):
     assert IDENT.fullmatch(machine.run("-q", "watch").text.strip())
 
