@@ -59,6 +59,7 @@ class Capture:
         self._stats: dict[bytes, os.stat_result | None] = {}
         self._recorded: dict[bytes, bool] = {b"": True}
         self._skipped: dict[bytes, SkipReason] = {}
+        self._linked: set[tuple[int, int]] = set()
         self._moved: dict[tuple[int, int], Moved] = {}
         self._ignored_counts: dict[bytes, int] = {}
         self._placed: Mapping[bytes, Placed] = {}
@@ -93,6 +94,7 @@ class Capture:
                 yield from self._folder(path, found, recursive=work[path])
             else:
                 yield from self._not_a_folder(path, found)
+        yield from self._other_names()
 
     # what to look at
 
@@ -141,6 +143,19 @@ class Capture:
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_nlink < 2:
             return []
         return self._live.twins(found.st_dev, found.st_ino)
+
+    def _other_names(self) -> Iterator[Found]:
+        """Events name the folder that is new, and not what was written through a name in it."""
+        for dev, ino in self._linked:
+            for path in self._live.twins(dev, ino):
+                if path in self._done:
+                    continue
+                try:
+                    found = self._tree.lstat(path)
+                except PermissionError:  # a folder above was shut, which is still to be told of
+                    continue
+                if found is not None and (found.st_dev, found.st_ino) == (dev, ino):
+                    yield from self._not_a_folder(path, found)
 
     def _collect_moved(self, vanished: Iterable[bytes]) -> None:
         for path in vanished:
@@ -315,6 +330,8 @@ class Capture:
                 state = skipped(SkipReason.IGNORED_TREE_FULL)
                 yield from self._emit(Found(observed=Observed(path=marker, state=state)), self._live.one(marker))
         elif not unchanged(row, found):
+            if found.st_nlink > 1:
+                self._linked.add((found.st_dev, found.st_ino))
             yield from self._read(path, found, row)
 
     def _entry_reason(self, path: bytes, found: os.stat_result) -> SkipReason | None:

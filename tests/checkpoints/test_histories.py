@@ -45,6 +45,17 @@ class TestHardLinks:
         assert box.checkpoint()["complete"]
         assert box.call("cat", checkpoint="last", file="a") == b"two"
 
+    def test_a_change_through_a_name_in_a_new_folder_is_recorded_for_the_old_one(self, box):
+        (box.root / "a").write_text("one")
+        box.watch()
+        aside = box.root.parent / "aside"
+        aside.mkdir()
+        os.link(box.root / "a", aside / "b")
+        (aside / "b").write_text("two")
+        aside.rename(box.root / "folder")
+        assert box.checkpoint()["complete"]
+        assert box.call("cat", checkpoint="last", file="a") == b"two"
+
     @pytest.mark.xfail(strict=True, reason="a full pass takes the other name for one that the watcher missed")
     def test_in_a_full_pass_too_a_session_has_changed_both_names(self, box):
         (box.root / "a").write_text("one")
