@@ -18,6 +18,7 @@ from openoxide.checkpoints.model import (
     Window,
     WindowKind,
     Writer,
+    split,
 )
 
 
@@ -47,6 +48,18 @@ def sure_writer(observed: Observed, tool: int, writes: Mapping[bytes, BlobHash])
     if named is None or observed.state.blob != named:
         return None
     return Writer(certainty=Certainty.SURE, windows=frozenset({tool}))
+
+
+def is_told(path: bytes, dirty: Mapping[bytes, bool]) -> bool:
+    """Whether ``dirty`` (path -> with all below it) names ``path``. The whole tree named at once tells of no path: that
+    comes when the watcher has lost sight of it.
+    """
+    if path in dirty:
+        return True
+    directory = split(path)[0]
+    while directory and not dirty.get(directory, False):
+        directory = split(directory)[0]
+    return bool(directory)
 
 
 def owners(base: FileState, versions: Sequence[Version]) -> list[Writer | None]:

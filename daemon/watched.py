@@ -21,16 +21,15 @@ from openoxide.checkpoints.model import (
     BlobHash,
     Checkpoint,
     Coverage,
-    Observed,
     Trigger,
     Window,
     WindowKind,
     Worktree,
-    Writer,
 )
 from openoxide.checkpoints.timeline import DAY_MS, Attribute, Live, Seal, Timeline
 from openoxide.checkpoints.tree import RootIdentity, Tree
 from openoxide.clock import Clock
+from openoxide.daemon.heard import Heard
 from openoxide.daemon.pruning import Pruner
 from openoxide.daemon.watcher import Drained, Watch
 from openoxide.errors import OpenOxideError
@@ -177,18 +176,23 @@ class Watched:
             drained, dirty = self._drain()
             began_ms = self._clock.now_ms()  # gaps that the drain opened are older than the pass that closes them
             seal = self._seal(label, Coverage(complete=drained.complete, cause=drained.cause)) if label else None
-            by = attribute or unseen_unless(dirty, self.windows)
+            # where a gap is open, a path that is told of now may have changed unseen before
+            listening = drained.complete and not self.needs_full_pass
+            heard = Heard(self._watch, dirty, self.windows, listening=listening)
+            by = attribute or heard.writer_of
             self.capturing = True
             try:
                 with self._timeline.live(self.worktree.id) as live:
                     capture = self._capture(tree, live)
-                    sealed = self._timeline.record(self.worktree.id, capture.everything(), by, seal, progress)
+                    found = heard.sift(capture.everything(), tree, live)
+                    sealed = self._timeline.record(self.worktree.id, found, by, seal, progress)
             except BaseException as error:
                 self._watch.give_back(dirty)
                 self._record_failure(seal, error)
                 raise
             finally:
                 self.capturing = False
+                heard.give_back()
             self._afterwards(capture)
             if drained.complete:
                 self.needs_full_pass = False
@@ -298,19 +302,6 @@ def writer_between_windows(windows: Sequence[Window]) -> Attribute:
     """The attribution of what happened while ``windows`` were open."""
     writer = writer_between(windows)
     return lambda _: writer
-
-
-def unseen_unless(dirty: Mapping[bytes, bool], windows: Sequence[Window]) -> Attribute:
-    """In a full pass: what the watcher reported has the open windows' writer, what it missed nobody's."""
-    writer = writer_between(windows)
-    nobody = writer_between(())
-
-    def attribute(seen: Observed) -> Writer:
-        if seen.path in dirty:
-            return writer
-        return writer if any(rec and seen.path.startswith(d + b"/") for d, rec in dirty.items()) else nobody
-
-    return attribute
 
 
 def with_sure_writes(tool: Window, writes: Mapping[bytes, BlobHash], otherwise: Attribute) -> Attribute:

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openoxide.checkpoints.attribution import candidates, owners, sure_writer, touches, within, writer_between
+from openoxide.checkpoints.attribution import (
+    candidates,
+    is_told,
+    owners,
+    sure_writer,
+    touches,
+    within,
+    writer_between,
+)
 from openoxide.checkpoints.hashing import blob_hash
 from openoxide.checkpoints.model import ABSENT, Certainty, Observed, Window, WindowKind, Writer
 from tests.checkpoints.states import LIKELY, MINE, OPERATION, OTHER, SHARED, SOMEONE, SURE, UNKNOWN, file, versions
@@ -79,6 +87,23 @@ def test_a_tool_is_the_sure_writer_of_the_path_and_bytes_it_named(path, content,
 
 def test_a_tool_that_named_a_file_is_not_the_writer_of_its_removal():
     assert sure_writer(Observed(path=b"a", state=ABSENT), 7, {b"a": CONTENT}) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (b"a", True),
+        (b"a/b", False),
+        (b"all", True),
+        (b"all/b", True),
+        (b"all/b/c", True),
+        (b"all/", True),
+        (b"allb", False),
+        (b"b", False),
+    ],
+)
+def test_a_path_is_told_of_by_its_name_or_with_all_below_a_directory_but_not_with_the_whole_tree(path, told):
+    assert is_told(path, {b"a": False, b"all": True, b"": True}) is told
 
 
 A, B, C = file(b"a"), file(b"b"), file(b"c")

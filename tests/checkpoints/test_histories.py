@@ -56,7 +56,6 @@ class TestHardLinks:
         assert box.checkpoint()["complete"]
         assert box.call("cat", checkpoint="last", file="a") == b"two"
 
-    @pytest.mark.xfail(strict=True, reason="a full pass takes the other name for one that the watcher missed")
     def test_in_a_full_pass_too_a_session_has_changed_both_names(self, box):
         (box.root / "a").write_text("one")
         os.link(box.root / "a", box.root / "b")
@@ -69,9 +68,6 @@ class TestHardLinks:
         assert not diff_trees(before, look(box))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="what comes between the barrier and the scan of a full pass is taken for nobody's"
-)
 def test_what_a_session_writes_during_a_full_pass_is_its_own(box):
     """The pass comes round by the clock, also in the middle of a turn."""
     for folder in ("a", "z"):
