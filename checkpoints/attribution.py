@@ -6,7 +6,7 @@ The set of open windows is constant between two recordings, since every boundary
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from openoxide.checkpoints.model import (
     UNKNOWN_WRITER,
@@ -42,12 +42,29 @@ def writer_between(windows: Collection[Window]) -> Writer:
     return Writer(certainty=Certainty.LIKELY if len(sessions) == 1 else Certainty.SHARED, windows=found)
 
 
+def surely(tool: int) -> Writer:
+    """The writer of what the tool call named."""
+    return Writer(certainty=Certainty.SURE, windows=frozenset({tool}))
+
+
 def sure_writer(observed: Observed, tool: int, writes: Mapping[bytes, BlobHash]) -> Writer | None:
     """The tool call that named this path and these very bytes."""
     named = writes.get(observed.path)
     if named is None or observed.state.blob != named:
         return None
-    return Writer(certainty=Certainty.SURE, windows=frozenset({tool}))
+    return surely(tool)
+
+
+def claimed(versions: Iterable[Version], writes: Mapping[bytes, BlobHash]) -> list[Version]:
+    """Those of the ``versions`` recorded in a tool call's window that it names at its end, path and bytes. What is surely
+    another's, or of an operation, is so for good.
+    """
+    settled = (Certainty.SURE, Certainty.OPERATION)
+    return [
+        version
+        for version in versions
+        if version.writer.certainty not in settled and version.state.blob == writes.get(version.path, b"")
+    ]
 
 
 def is_told(path: bytes, dirty: Mapping[bytes, bool]) -> bool:

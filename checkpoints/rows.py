@@ -35,6 +35,8 @@ select p.path, max(v.seq), v.kind, v.mode, v.size, v.mtime_ns, b.hash, v.target,
 from path p join version v on v.path = p.id left join blob b on b.id = v.blob
 where p.worktree = ? and v.seq <= ? {where} group by p.id
 """
+# what was claimed after a version was recorded goes before what was recorded with it
+_CLAIM = "left join claim c on c.path = v.path and c.seq = v.seq"
 _LIVE = """
 select p.path, l.kind, l.mode, l.size, l.mtime_ns, b.hash, l.target, l.flags, l.dev, l.ino, l.stat_size,
   l.stat_mtime_ns, l.ctime_ns, l.stat_mode, l.nlink, l.read_at_ns
@@ -333,11 +335,12 @@ def versions_between(
     db: Transaction, worktree: int, paths: Iterable[bytes], after: int, upto: int
 ) -> dict[bytes, list[Version]]:
     """The rows of each of ``paths`` in ``(after, upto]``, oldest first."""
-    query = """
-      select p.path, v.seq, v.kind, v.mode, v.size, v.mtime_ns, b.hash, v.target, v.flags, v.writer
-      from path p join version v on v.path = p.id left join blob b on b.id = v.blob
-      where p.worktree = ? and v.seq > ? and v.seq <= ? and p.path in ({}) order by p.path, v.seq
-    """
+    query = f"""
+      select p.path, v.seq, v.kind, v.mode, v.size, v.mtime_ns, b.hash, v.target, v.flags,
+        coalesce(c.writer, v.writer)
+      from path p join version v on v.path = p.id {_CLAIM} left join blob b on b.id = v.blob
+      where p.worktree = ? and v.seq > ? and v.seq <= ? and p.path in ({{}}) order by p.path, v.seq
+    """  # noqa: S608
     found = list(_batched(db, query, (worktree, after, upto), [*paths]))
     writers = read_writers(db, {row[9] for row in found if row[9] is not None})
     versions: dict[bytes, list[Version]] = {}
@@ -361,6 +364,16 @@ def insert_writer(db: Transaction, writer: Writer) -> int | None:
     return new
 
 
+def insert_claims(db: Transaction, worktree: int, versions: Sequence[Version], writer: Writer) -> None:
+    """``writer`` made these versions, whoever they were recorded with. One that is claimed already stays as it is."""
+    if versions:
+        number = insert_writer(db, writer)
+        raw(db).executemany(
+            "insert or ignore into claim(path, seq, writer) select id, ?, ? from path where worktree = ? and path = ?",
+            [(version.seq, number, worktree, version.path) for version in versions],
+        )
+
+
 def read_writers(db: Transaction, ids: Iterable[int]) -> dict[int, Writer]:
     """Writers by row id."""
     connection = raw(db)
@@ -379,7 +392,8 @@ def read_writers(db: Transaction, ids: Iterable[int]) -> dict[int, Writer]:
 def writer_counts(db: Transaction, worktree: int, after: int, upto: int) -> list[tuple[Writer, int]]:
     """Who wrote in ``(after, upto]``, with the number of rows."""
     rows = raw(db).execute(
-        "select writer, count(*) from version where worktree = ? and seq > ? and seq <= ? group by writer",
+        f"select coalesce(c.writer, v.writer), count(*) from version v {_CLAIM}"  # noqa: S608
+        " where v.worktree = ? and v.seq > ? and v.seq <= ? group by 1",
         (worktree, after, upto),
     ).fetchall()  # fmt: skip
     writers = read_writers(db, {row[0] for row in rows if row[0] is not None})
@@ -388,10 +402,10 @@ def writer_counts(db: Transaction, worktree: int, after: int, upto: int) -> list
 
 def last_writers(db: Transaction, worktree: int, paths: Iterable[bytes], upto: int) -> dict[bytes, Writer]:
     """The writer of each path's newest row up to ``upto``."""
-    query = """
-      select p.path, v.writer, max(v.seq) from path p join version v on v.path = p.id
-      where p.worktree = ? and v.seq <= ? and p.path in ({}) group by p.id
-    """
+    query = f"""
+      select p.path, coalesce(c.writer, v.writer), max(v.seq) from path p join version v on v.path = p.id {_CLAIM}
+      where p.worktree = ? and v.seq <= ? and p.path in ({{}}) group by p.id
+    """  # noqa: S608
     found: dict[bytes, int | None] = dict.fromkeys(paths)
     found.update({row[0]: row[1] for row in _batched(db, query, (worktree, upto), [*found])})
     writers = read_writers(db, {number for number in found.values() if number is not None})

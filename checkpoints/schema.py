@@ -1,8 +1,8 @@
 """``timeline.db``: numbered migrations, each frozen once released. ``PRAGMA user_version`` is the number reached.
 
 Times are milliseconds since the epoch in ``*_ms``, else nanoseconds in ``*_ns``; paths are bytes. ``version`` is
-append-only: a row holds from its ``seq`` until the path's next row. ``live`` is the newest row of each path with the
-stat it was read under.
+append-only: a row holds from its ``seq`` until the path's next row. ``claim`` says who wrote a version where that was
+learned after it was recorded. ``live`` is the newest row of each path with the stat it was read under.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ create table version(
   writer integer, primary key(path, seq)
 ) strict, without rowid;
 create index version_seq on version(worktree, seq);
+
+create table claim(
+  path integer not null, seq integer not null, writer integer not null, primary key(path, seq)
+) strict, without rowid;
 
 create table live(
   path integer primary key, seq integer not null, kind integer not null, mode integer not null, size integer not null,

@@ -306,7 +306,7 @@ def set_root_identity(db: Transaction, worktree: int, dev: int, ino: int, birth_
     WorktreeRow.update(dev=dev, ino=ino, birth_ns=birth_ns).where(WorktreeRow.id == worktree).execute(db)
 
 
-_TABLES_OF_A_WORKTREE = ("live", "version")
+_TABLES_OF_A_WORKTREE = ("live", "claim", "version")
 
 
 def delete_history(db: Transaction, worktree: int) -> None:

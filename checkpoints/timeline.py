@@ -6,12 +6,13 @@ changed, never what exists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from openoxide.checkpoints import rows, store
+from openoxide.checkpoints.attribution import claimed
 from openoxide.checkpoints.blobs import Blobs, BlobVanishedError
 from openoxide.checkpoints.hashing import manifest_sum, sum_to_bytes
 from openoxide.checkpoints.model import (
@@ -157,6 +158,15 @@ class Timeline:
             checkpoint = replace(_checkpoint(db, worktree, head, seal, head.seq), failed=reason)
             store.insert_checkpoint(db, checkpoint)
         return checkpoint
+
+    def claim(self, worktree: int, writer: Writer, writes: Mapping[bytes, BlobHash], after: int) -> None:
+        """``writer`` named these paths and bytes: what was recorded of them since ``after`` is its own. The rows stay as
+        they are, the claim stands beside them.
+        """
+        with self.database.writing() as db:
+            recorded = rows.versions_between(db, worktree, writes, after, rows.read_head(db, worktree).seq)
+            versions = [version for found in recorded.values() for version in found]
+            rows.insert_claims(db, worktree, claimed(versions, writes), writer)
 
     def states(self, worktree: int, seq: int) -> dict[bytes, FileState]:
         """Everything that existed or was skipped at ``seq``."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from openoxide.checkpoints import store
-from openoxide.checkpoints.attribution import sure_writer, writer_between
+from openoxide.checkpoints.attribution import sure_writer, surely, writer_between
 from openoxide.checkpoints.capture import Capture
 from openoxide.checkpoints.gitposition import read_git
 from openoxide.checkpoints.ignore import Rules
@@ -290,6 +290,10 @@ class Watched:
             opened = store.begin_window(db, self.worktree.id, window, self._clock.now_ms())
             self._windows = store.open_windows(db, self.worktree.id)
         return opened
+
+    def claim(self, tool: Window, writes: Mapping[bytes, BlobHash]) -> None:
+        """What was recorded since ``tool`` began and holds these bytes is surely its own. The caller holds the lock."""
+        self._timeline.claim(self.worktree.id, surely(tool.id), writes, tool.began_seq)
 
     def end_windows(self, ids: frozenset[int], seq: int) -> None:
         """Close windows at ``seq``, which was just recorded. The caller holds the lock."""

@@ -80,7 +80,9 @@ def tool_begin(service: Service, request: Request, _report: Reporter) -> WindowA
 
 
 def tool_end(service: Service, request: Request, _report: Reporter) -> WindowAnswer:
-    """A tool call is over. ``writes`` names paths and the BLAKE3 of the bytes it wrote there: these are surely its."""
+    """A tool call is over. ``writes`` names paths and the BLAKE3 of the bytes it wrote there: these are surely its,
+    also where they were recorded before it ended.
+    """
     with service.using(path(request)) as watched:
         session, name = text(request, "session"), text(request, "tool")
         calls = [w for w in _of_session(watched, session) if w.kind is WindowKind.TOOL and w.tool == name]
@@ -88,7 +90,9 @@ def tool_end(service: Service, request: Request, _report: Reporter) -> WindowAns
         if not calls or turn is None:
             raise NotFoundError(f"session {session!r} has no open call of tool {name!r}")
         tool = calls[-1]
-        by = with_sure_writes(tool, _writes(request, watched), writer_between_windows(watched.windows))
+        writes = _writes(request, watched)
+        watched.claim(tool, writes)
+        by = with_sure_writes(tool, writes, writer_between_windows(watched.windows))
         sealed = watched.seal(Label(trigger=Trigger.TOOL, turn=turn, only_if_changed=True), by)
         watched.end_windows(frozenset({tool.id}), watched.record())
         return _answer(turn, tool, sealed)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from openoxide.checkpoints.attribution import (
     candidates,
+    claimed,
     is_told,
     owners,
     sure_writer,
@@ -87,6 +88,26 @@ def test_a_tool_is_the_sure_writer_of_the_path_and_bytes_it_named(path, content,
 
 def test_a_tool_that_named_a_file_is_not_the_writer_of_its_removal():
     assert sure_writer(Observed(path=b"a", state=ABSENT), 7, {b"a": CONTENT}) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "writer", "is_claimed"),
+    [
+        (file(b"content"), LIKELY, True),
+        (file(b"content"), SHARED, True),
+        (file(b"content"), SOMEONE, True),
+        (file(b"content"), UNKNOWN, True),
+        (file(b"content", 0o755), UNKNOWN, True),
+        (file(b"content"), SURE, False),
+        (file(b"content"), OPERATION, False),
+        (file(b"other"), LIKELY, False),
+        (ABSENT, LIKELY, False),
+    ],
+)
+def test_a_tool_claims_what_was_recorded_of_the_path_and_bytes_it_names(state, writer, is_claimed):
+    recorded = versions((file(b"before"), LIKELY), (state, writer), path=b"a")
+    assert claimed(recorded, {b"a": CONTENT}) == [*recorded[1:]] * is_claimed
+    assert claimed(recorded, {b"b": CONTENT}) == []
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ TABLES = {
     "writer": "id certainty operation",
     "writer_window": "writer window",
     "version": "path seq worktree kind mode size mtime_ns blob target flags writer",
+    "claim": "path seq writer",
     "live": (
         "path seq kind mode size mtime_ns blob target flags dev ino stat_size stat_mtime_ns ctime_ns stat_mode nlink"
         " read_at_ns"

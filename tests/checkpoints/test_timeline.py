@@ -6,7 +6,7 @@ import os
 import struct
 import sys
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from blake3 import blake3
@@ -20,6 +20,8 @@ from openoxide.checkpoints.ignore import Rules
 from openoxide.checkpoints.model import (
     ABSENT,
     RACY_NS,
+    BlobHash,
+    Certainty,
     Counts,
     FileState,
     Kind,
@@ -67,6 +69,7 @@ STATES = (
     ABSENT,
 )
 DATA = {blob_hash(content): content for content in CONTENTS}
+CLAIMING = Writer(certainty=Certainty.SURE, windows=frozenset({3}))
 IDENTITY = StatIdentity(dev=2**64 - 1, ino=2**63, size=1, mtime_ns=-1, ctime_ns=2, mode=0o100644, nlink=2, read_at_ns=9)
 
 
@@ -98,6 +101,11 @@ class Model:
             self.states.append({**self.states[-1], path: state})
             self.log.append((path, state, writer))
 
+    def claim(self, writer: Writer, writes: dict[bytes, BlobHash], after: int) -> None:
+        for seq, (path, state, recorded) in enumerate(self.log[after:], start=after):
+            if state.blob and state.blob == writes.get(path) and recorded not in (SURE, OPERATION):
+                self.log[seq] = (path, state, writer)
+
     def tree(self, seq: int) -> States:
         return {path: state for path, state in self.states[seq].items() if state != ABSENT}
 
@@ -125,9 +133,12 @@ batches = st.lists(
 )
 
 
+named = st.dictionaries(names, st.sampled_from([*DATA]))
+
+
 @settings(max_examples=60)
-@given(batches)
-def test_every_past_state_is_as_it_was(tmp_path_factory, history):
+@given(batches, named, st.integers(0, 9))
+def test_every_past_state_is_as_it_was(tmp_path_factory, history, writes, claimed_after):
     timeline, model = Timeline(Home(tmp_path_factory.mktemp("timeline"))), Model()
     for number, (batch, writer, sealing) in enumerate(history):
         checkpoint = timeline.record(
@@ -149,6 +160,9 @@ def test_every_past_state_is_as_it_was(tmp_path_factory, history):
             assert checkpoint.manifest_hash == model.manifest(head.seq)
             assert checkpoint.counts == model.counts(model.sealed[-1] if model.sealed else 0, head.seq)
             model.sealed.append(head.seq)
+    for writer in (CLAIMING, replace(CLAIMING, windows=frozenset({4}))):  # the second one comes too late
+        timeline.claim(1, writer, writes, claimed_after)
+    model.claim(CLAIMING, writes, claimed_after)
     check_positions(timeline, model)
     check_stretches(timeline, model)
     timeline.close()

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from openoxide.checkpoints.hashing import blob_hash
 from openoxide.errors import NotFoundError, UsageError
 from tests.kit.box import Box
 
@@ -77,3 +78,16 @@ def test_content_is_stored_again_after_it_was_forgotten(box):
     box.call("unwatch", delete_history=True)
     box.watch()
     assert box.call("cat", checkpoint="1", file=str(box.root / "large")) == (box.root / "large").read_bytes()
+
+
+def test_what_was_claimed_is_forgotten_with_the_history(box):
+    """Row numbers are given again: a claim that stays would be one on another's file."""
+    for name in ("turn_begin", "tool_begin"):
+        box.call(name, agent="agent", session="s", prompt="p", tool="edit")
+    (box.root / "new").write_bytes(b"new")
+    box.checkpoint()
+    named = [{"path": "new", "hash": blob_hash(b"new").hex()}]
+    box.call("tool_end", agent="agent", session="s", tool="edit", writes=named)
+    box.call("unwatch", delete_history=True)
+    with box.service.timeline.database.reading() as db:
+        assert db.execute_sql("select * from claim").fetchall() == []

@@ -11,6 +11,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from openoxide.checkpoints.hashing import blob_hash
 from openoxide.errors import OpenOxideError
 from tests.faults.crashkit import ack, arm
 from tests.kit import FakeClock
@@ -57,6 +58,24 @@ def make_second(root: Path) -> None:
     write(root / "new/file.txt", b"new\n")
 
 
+def name_edits(box: Box) -> None:
+    """A tool call ends that names what it has written."""
+    name = "edited.txt"
+    writes = [{"path": name, "hash": blob_hash((box.root / name).read_bytes()).hex()}]
+    box.call("tool_end", agent="agent", session="s", tool="edit", writes=writes)
+
+
+def claim(box: Box) -> None:
+    """A checkpoint is sealed between the write and the end of the tool call."""
+    for boundary in ("turn_begin", "tool_begin"):
+        box.call(boundary, agent="agent", session="s", prompt="p", tool="edit")
+    make_second(box.root)
+    box.checkpoint()
+    arm()
+    name_edits(box)
+    ack("named")
+
+
 def main(folder: Path, scenario: str, *, late: bool) -> None:
     clock = FakeClock(boot_ms=1_000_000 + HOUR_MS * late)
     if scenario in ("continue", "abort", "recover"):
@@ -69,6 +88,10 @@ def main(folder: Path, scenario: str, *, late: bool) -> None:
     box.watch()
     ack("1")
     if scenario == "first":
+        box.stop()
+        return
+    if scenario == "claim":
+        claim(box)
         box.stop()
         return
     make_second(box.root)

@@ -7,6 +7,7 @@ operation that can be settled either way, and the store works on afterwards.
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,6 +147,29 @@ def test_no_fault_loses_an_acknowledged_checkpoint_or_a_byte(scenario, mode, tmp
             assert state == "old"
         if scenario == "seal" or "undone" in acked:
             assert state == "new"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_fault_in_a_claim_leaves_it_whole_or_to_be_made_again(mode, tmp_path, trees, so):
+    counting = new_site(tmp_path, "count")
+    total = lab_for(so, counting).count(counting.argv("claim"), mode=mode).calls
+    assert total > 5
+    for at in points(total, sample=sample_size(SAMPLE), seed=3):
+        site = new_site(tmp_path, at)
+        outcome = lab_for(so, site).run(site.argv("claim"), mode=mode, at=at)
+        answered(outcome)
+        with Box(site.folder, clock=FakeClock(boot_ms=9_000_000)) as box:
+            said = certainty_of(box, "edited.txt")
+            assert said == "sure" or (said == "likely" and "named" not in outcome.acknowledged)
+            with suppress(NotFoundError):  # it had ended
+                box_worker.name_edits(box)
+            assert certainty_of(box, "edited.txt") == "sure"
+        assert judge(site, trees, outcome.acknowledged, "abort") == "new"
+
+
+def certainty_of(box: Box, name: str) -> str:
+    (said,) = [item["certainty"] for item in box.call("diff", a="1")["items"] if item["path"] == name]
+    return str(said)
 
 
 @pytest.mark.parametrize("scenario", ["recover", "continue", "abort"])

@@ -342,7 +342,6 @@ def test_what_was_written_while_no_daemon_ran_is_nobodys_and_stays(box):
     assert read(box) == OLD | {"b.ts": "b by somebody\n", "c.ts": "c by somebody\n"}
 
 
-@pytest.mark.xfail(strict=True, reason="what is recorded before the call ends keeps the writer it had")
 def test_a_tool_call_that_names_its_bytes_owns_them_although_the_daemon_restarted_meanwhile(box):
     agent = Agent(box, "A")
     agent.tool_begin()
@@ -358,7 +357,6 @@ def test_a_tool_call_that_names_its_bytes_owns_them_although_the_daemon_restarte
     assert read(box) == OLD
 
 
-@pytest.mark.xfail(strict=True, reason="what is recorded before the call ends keeps the writer it had")
 def test_a_tool_call_that_names_its_bytes_owns_them_although_a_checkpoint_was_sealed_meanwhile(box):
     agents = [Agent(box, "A"), Agent(box, "B")]
     for agent in agents:
@@ -370,3 +368,27 @@ def test_a_tool_call_that_names_its_bytes_owns_them_although_a_checkpoint_was_se
     answer = box.rewind(agents[0].before, scope="session")
 
     assert listed(answer) == {"restored": [("a.ts", "")]}
+
+
+def test_a_tool_call_that_names_its_bytes_owns_nothing_that_was_there_before_it_or_came_after(box):
+    """The user had written the same bytes, and writes others over them before the call ends."""
+    agent = Agent(box, "A")
+    (box.root / "b.ts").write_text("the same\n")
+    named = blob_hash(b"the same\n").hex()
+    agent.tool_begin()
+    (box.root / "a.ts").write_text("the same\n")
+    sealed = box.checkpoint()["id"]
+    (box.root / "a.ts").write_text("by the user\n")
+    box.call(
+        "tool_end",
+        agent="claude",
+        session="A",
+        tool="edit",
+        writes=[{"path": name, "hash": named} for name in ("a.ts", "b.ts", "c.ts")],
+    )
+
+    def said(first: str) -> dict[str, str]:
+        return {item["path"]: item["certainty"] for item in box.call("diff", a="1", b=first)["items"]}
+
+    assert said(sealed) == {"a.ts": "sure", "b.ts": "likely"}
+    assert said("last") == {"a.ts": "likely", "b.ts": "likely"}
