@@ -80,12 +80,15 @@ class Rewinding(RuleBasedStateMachine):
         sealed = self.call("checkpoint")
         assert (sealed["complete"], sealed["skipped"]) == (True, 0)
         before, now = self.history.newest, self.look()
-        assert sealed["number"] == max(self.history.sealed) + 1
-        assert sealed["changed"] == {
-            "added": len(now.keys() - before.keys()),
-            "removed": len(before.keys() - now.keys()),
-            "modified": sum(before[path] != now[path] for path in now.keys() & before.keys()),
-        }
+        unmet = sealed["number"] - max(self.history.sealed) - 1
+        if unmet:  # a full pass in the background has sealed in the middle of the edits
+            assert {item["trigger"] for item in self.box.call("log", limit=unmet + 1)["items"][1:]} == {"quiet"}
+        else:
+            assert sealed["changed"] == {
+                "added": len(now.keys() - before.keys()),
+                "removed": len(before.keys() - now.keys()),
+                "modified": sum(before[path] != now[path] for path in now.keys() & before.keys()),
+            }
         self.history.seal(sealed["number"], self.turn)
 
     @rule(some=edits())
@@ -103,6 +106,11 @@ class Rewinding(RuleBasedStateMachine):
         ended = self.call("turn_end", session=SESSION)
         self.history.seal(ended["checkpoint"]["number"], self.turn)
         self.turn = ""
+
+    @rule()
+    def full_pass(self) -> None:
+        """The one that comes round by the clock: what follows goes on beside it."""
+        self.box.begin_full_pass()
 
     @rule(which=number)
     def past_states_are_as_they_were(self, which: int) -> None:
@@ -149,7 +157,7 @@ class Rewinding(RuleBasedStateMachine):
             self.box.stop()
         else:
             self.box.kill()
-        self._apply(meanwhile)
+        self._edit(meanwhile)
         self._start(wait_ms=1)
         self.observe(USER)  # nobody saw who it was
         self._seal_newest()
@@ -207,14 +215,6 @@ class Rewinding(RuleBasedStateMachine):
         return self.box.call(name, **request)
 
     def _edit(self, some: list[Edit]) -> None:
-        """Edits beside a daemon that is at rest: a full pass in the middle of them takes some for nobody's
-        (test_histories.py).
-        """
-        if some:
-            self.box.rest()
-        self._apply(some)
-
-    def _apply(self, some: list[Edit]) -> None:
         for edit in some:
             self.mtime_ns += 1_000_000_001
             Editor(self.root, edit, self.mtime_ns).apply()
