@@ -66,7 +66,7 @@ class Outcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """A recorded mutation. ``target``, ``before`` and ``after`` are row ids of checkpoints, ``reverses`` one of an
-    operation.
+    operation. ``touch``: files came back with the time of ``at_ms``.
     """
 
     id: int
@@ -84,6 +84,7 @@ class Operation:
     before: int | None = None
     after: int | None = None
     summary: str = ""
+    touch: bool = False
 
     @property
     def staging_name(self) -> str:
@@ -91,7 +92,7 @@ class Operation:
         return self.public_id
 
 
-_COLUMNS = "id, public_id, worktree, kind, phase, at_ms, boot_id, boot_ms, scope, exact, reverses, target, before, after, summary"
+_COLUMNS = "id, public_id, worktree, kind, phase, at_ms, boot_id, boot_ms, scope, exact, reverses, target, before, after, summary, touch"
 
 
 def _operation(row: tuple[Any, ...]) -> Operation:
@@ -111,6 +112,7 @@ def _operation(row: tuple[Any, ...]) -> Operation:
         before=row[12],
         after=row[13],
         summary=row[14],
+        touch=bool(row[15]),
     )
 
 
@@ -118,7 +120,7 @@ def begin(db: Transaction, operation: Operation) -> Operation:
     """Record ``operation`` as prepared; the answer carries its row id."""
     o = operation
     values = (o.public_id, o.worktree, o.kind.value, Phase.PREPARED.value, o.at_ms, o.boot_id, o.boot_ms, o.scope,
-              int(o.exact), o.reverses, o.target, o.before, o.after, o.summary)  # fmt: skip
+              int(o.exact), o.reverses, o.target, o.before, o.after, o.summary, int(o.touch))  # fmt: skip
     marks = ",".join("?" * len(values))
     columns = _COLUMNS.removeprefix("id, ")
     row = raw(db).execute(f"insert into operation({columns}) values({marks})", values).lastrowid

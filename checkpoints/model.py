@@ -5,7 +5,7 @@ Paths are bytes relative to the worktree's root, without a leading slash; ``b""`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from typing import NewType
 
@@ -85,6 +85,10 @@ class FileState:
     def exists(self) -> bool:
         """Whether something recorded stands at the path."""
         return self.kind not in (Kind.ABSENT, Kind.SKIPPED)
+
+    def same_but_time(self, other: FileState) -> bool:
+        """Whether nothing differs but the mtime."""
+        return replace(self, mtime_ns=other.mtime_ns) == other
 
 
 ABSENT = FileState(kind=Kind.ABSENT)
@@ -178,11 +182,14 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """Who made a change: the declared windows that were open (none: unknown), or the operation that did it."""
+    """Who made a change: the declared windows that were open (none: unknown), or the operation that did it; ``touched``
+    if that one gave files the time of then.
+    """
 
     certainty: Certainty
     windows: frozenset[int] = frozenset()
     operation: int | None = None
+    touched: bool = False
 
 
 UNKNOWN_WRITER = Writer(certainty=Certainty.UNKNOWN)

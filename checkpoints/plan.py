@@ -168,6 +168,18 @@ def _not_ours(since: Sequence[Writer], windows: Collection[int]) -> str | None:
     return None if all(mine) else "mixed_writers"
 
 
+def touch(decisions: Decisions, now_ns: int) -> None:
+    """Files come back with the time ``now_ns``; one that differs by nothing but its time is left alone."""
+    changes, decisions.changes = decisions.changes, []
+    for change in changes:
+        if change.wanted.kind is not Kind.FILE:
+            decisions.changes.append(change)
+        elif change.now.same_but_time(change.wanted):
+            decisions.untouched += 1
+        else:
+            decisions.changes.append(replace(change, wanted=replace(change.wanted, mtime_ns=now_ns)))
+
+
 def decide_reverse(histories: Iterable[PathHistory], left: Mapping[bytes, FileState]) -> Decisions:
     """Undo and redo: each path goes back to ``then`` if it still holds what the operation ``left`` there."""
     found = Decisions()

@@ -21,6 +21,7 @@ from openoxide.checkpoints.plan import (
     decide_reverse,
     decide_windows,
     surroundings_needed,
+    touch,
     within_paths,
 )
 from openoxide.checkpoints.tree import GONE, Tree
@@ -30,7 +31,9 @@ from openoxide.syscalls import holders, is_written_to
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to rewind to, whose changes, and which paths (empty: all). ``session`` or ``turn`` go with their scope."""
+    """What to rewind to, whose changes, and which paths (empty: all). ``session`` or ``turn`` go with their scope.
+    ``touch_ns``: the time that files come back with, None for their own.
+    """
 
     target_seq: int
     now_seq: int
@@ -39,6 +42,7 @@ class Request:
     session: str | None = None
     turn: int | None = None
     paths: tuple[bytes, ...] = field(default=())
+    touch_ns: int | None = None
 
 
 def plan_rewind(db: Transaction, tree: Tree, worktree: int, request: Request) -> RewindPlan:
@@ -50,6 +54,8 @@ def plan_rewind(db: Transaction, tree: Tree, worktree: int, request: Request) ->
         decisions = decide_all(histories, exact=request.exact)
     else:
         decisions = decide_windows(histories, _windows(db, worktree, request))
+    if request.touch_ns is not None:
+        touch(decisions, request.touch_ns)
     return _completed(db, tree, worktree, decisions, request)
 
 

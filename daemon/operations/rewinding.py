@@ -47,6 +47,7 @@ class Intent:
     kind: OperationKind
     scope: Scope = Scope.ALL
     exact: bool = False
+    touch: bool = False
     target: Checkpoint | None = None
     reverses: Operation | None = None
     notes: tuple[str, ...] = ()
@@ -66,6 +67,7 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
             kind=OperationKind.REWIND,
             scope=scope,
             exact=flag(request, "exact"),
+            touch=flag(request, "touch"),
             target=target,
             notes=tuple(notes),
         )
@@ -83,6 +85,7 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
                 session=target.session,
                 turn=target.turn,
                 paths=chosen,
+                touch_ns=service.clock.now_ms() * 1_000_000 if intent.touch else None,
             )
             plan = plan_rewind(db, tree, watched.worktree.id, wanted)
             agreed_seq = number(request, "plan_seq", least=0)
@@ -178,8 +181,6 @@ def _refuse_unbuilt(request: Request) -> None:
         raise UsageError(f"conflict {conflict!r} is not keep, merge or overwrite")
     if conflict != "keep":
         raise FailedError(f"--conflict {conflict} is not built yet", hint="conflicts are kept and listed")
-    if flag(request, "touch"):
-        raise FailedError("--touch is not built yet", hint="restored files get their stored modification time")
 
 
 def _refuse_while_interrupted(service: Service, watched: Watched) -> None:
@@ -251,6 +252,7 @@ def _begin(service: Service, watched: Watched, intent: Intent, before: Checkpoin
             boot_ms=service.clock.boot_ms(),
             scope=intent.scope.value,
             exact=intent.exact,
+            touch=intent.touch,
             reverses=intent.reverses.id if intent.reverses else None,
             target=checkpoints.row_id(intent.target.id) if intent.target else None,
             before=checkpoints.row_id(before.id),

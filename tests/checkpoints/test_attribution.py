@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,6 +112,20 @@ A, B, C = file(b"a"), file(b"b"), file(b"c")
 )
 def test_what_an_operation_brought_back_is_its_earlier_writers(rows, expected):
     assert owners(A, versions(*rows)) == expected
+
+
+@pytest.mark.parametrize(
+    ("touched", "rows", "owner"),
+    [
+        pytest.param(True, [(B, SURE), (replace(A, mtime_ns=9), OPERATION)], None, id="the base with another time"),
+        pytest.param(True, [(B, SURE), (A, UNKNOWN), (replace(B, mtime_ns=9), OPERATION)], SURE, id="a writer's"),
+        pytest.param(True, [(B, SURE), (replace(B, mode=0o600), OPERATION)], OPERATION, id="more than the time"),
+        pytest.param(False, [(B, SURE), (replace(A, mtime_ns=9), OPERATION)], OPERATION, id="times came back with it"),
+    ],
+)
+def test_what_came_back_with_the_time_of_then_is_its_earlier_writers(touched, rows, owner):
+    found = owners(A, versions(*((state, replace(by, touched=touched)) for state, by in rows)))
+    assert found[-1] == (owner and replace(owner, touched=touched))
 
 
 @given(st.lists(st.tuples(st.sampled_from([A, B, C, ABSENT]), st.sampled_from([SURE, SOMEONE, UNKNOWN, OPERATION]))))
