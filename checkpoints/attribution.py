@@ -63,6 +63,21 @@ def owners(base: FileState, versions: Sequence[Version]) -> list[Writer | None]:
     return found
 
 
+def made_of(base: FileState, versions: Sequence[Version]) -> tuple[tuple[FileState, Version], ...]:
+    """The changes that the newest state is made of, oldest first, each with the state before it: what an operation took
+    back is not among them, what it brought back is again.
+    """
+    found: list[tuple[tuple[FileState, Version], ...]] = []
+    for index, version in enumerate(versions):
+        earlier = _brought_back(base, versions, index)
+        if earlier is None:
+            before = (found[-1], versions[index - 1].state) if index else ((), base)
+            found.append((*before[0], (before[1], version)))
+        else:
+            found.append(found[earlier] if earlier >= 0 else ())
+    return found[-1] if found else ()
+
+
 def _brought_back(base: FileState, versions: Sequence[Version], index: int) -> int | None:
     """Which earlier version's state the one at ``index`` is, made by an operation; -1 for ``base``, None for neither."""
     state, writer = versions[index].state, versions[index].writer

@@ -51,11 +51,17 @@ class OutcomeKind(str, Enum):
     SKIPPED = "skipped"
     CHANGED_SINCE = "changed_since"
     LATE = "late"
+    MERGED = "merged"
+    MERGING = "merging"  # its bytes are stored and nothing else names them; the operation has not ended
+
+
+CHANGED = frozenset({OutcomeKind.RESTORED, OutcomeKind.REMOVED, OutcomeKind.MERGED})
+"""What became of a path that holds now what the operation put there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one path. ``blob`` holds bytes that were found in staging and stood nowhere else."""
+    """What became of one path. ``blob`` holds bytes that no state names: found in staging, or made by a merge."""
 
     kind: OutcomeKind
     path: bytes
@@ -92,7 +98,10 @@ class Operation:
         return self.public_id
 
 
-_COLUMNS = "id, public_id, worktree, kind, phase, at_ms, boot_id, boot_ms, scope, exact, reverses, target, before, after, summary, touch"
+_COLUMNS = (
+    "id, public_id, worktree, kind, phase, at_ms, boot_id, boot_ms, scope, exact, reverses, target, before, after,"
+    " summary, touch"
+)
 
 
 def _operation(row: tuple[Any, ...]) -> Operation:
@@ -149,6 +158,7 @@ def finish(
     db: Transaction, operation: int, phase: Phase, after: int | None, summary: str, outcomes: Iterable[Outcome]
 ) -> None:
     """The operation ended in ``phase`` with the checkpoint ``after``; its steps are not needed any more."""
+    raw(db).execute("delete from outcome where operation = ? and kind = ?", (operation, OutcomeKind.MERGING.value))
     raw(db).execute(
         "update operation set phase = ?, after = ?, summary = ? where id = ?", (phase.value, after, summary, operation)
     )
