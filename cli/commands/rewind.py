@@ -44,14 +44,18 @@ def rewind(
         Scope | None, typer.Option("--scope", help="whose changes (default: the session's, or all)")
     ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="also remove files that are newer")] = False,
-    conflict: Annotated[Conflict, typer.Option("--conflict", help="paths that others changed")] = "keep",
+    conflict: Annotated[
+        Conflict, typer.Option("--conflict", help="what others changed too: keep, merge text, overwrite")
+    ] = "keep",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show the plan")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
     touch: Annotated[
         bool, typer.Option("--touch", help="give restored files the time of now, for build tools")
     ] = False,
-    turn: Annotated[str | None, typer.Option("--turn", metavar="P", help="not built yet")] = None,
-    only: Annotated[bool, typer.Option("--only", help="not built yet")] = False,
+    turn: Annotated[
+        str | None, typer.Option("--turn", metavar="PROMPT", help="with --only in the place of CKPT: that turn")
+    ] = None,
+    only: Annotated[bool, typer.Option("--only", help="undo the turn alone and keep later ones")] = False,
     go_on: Annotated[bool, typer.Option("--continue", help="finish an interrupted rewind")] = False,
     abort: Annotated[bool, typer.Option("--abort", help="take an interrupted rewind back")] = False,
     paths: Sequence[str] = (),
@@ -64,13 +68,24 @@ def rewind(
     memories = {"memory": memory, "no-memory": no_memory}
     _refuse_together(actions)
     _refuse_together(memories)
-    _refuse_unbuilt({**actions, **memories, "turn": turn is not None, "only": only})
-    if checkpoint is None:
+    _refuse_unbuilt({**actions, **memories})
+    if turn is not None or only:
+        _check_only(turn, only=only, others=checkpoint is not None or scope is not None or exact)
+    elif checkpoint is None:
         raise UsageError(
             "no checkpoint was named", hint="`oxide-ctl log` lists them; turn:-1 is before the last prompt"
         )
     within = [cli.absolute(path) for path in paths]
-    ask = partial(cli.client.rewind, cli.path, checkpoint, scope=scope, conflict=conflict, touch=touch, paths=within)
+    ask = partial(
+        cli.client.rewind,
+        cli.path,
+        checkpoint,
+        turn=turn,
+        scope=scope,
+        conflict=conflict,
+        touch=touch,
+        paths=within,
+    )
     if dry_run:
         return show_plan(cli, ask(exact=exact, dry_run=True))
     if not yes:
@@ -87,6 +102,15 @@ def _settle(cli: Cli, *, go_on: bool, abort: bool, others: bool) -> int:
         raise UsageError("--continue and --abort stand alone", hint="they settle the interrupted operation")
     action, done = ("continue", "finished") if go_on else ("abort", "taken back")
     return act(cli, done, partial(cli.client.settle, cli.path, action))
+
+
+def _check_only(turn: str | None, *, only: bool, others: bool) -> None:
+    if turn is None or not only:
+        raise UsageError(
+            "--turn and --only go together", hint="`oxide-ctl rewind turn:PROMPT` goes back to before that prompt"
+        )
+    if others:
+        raise UsageError("--turn and --only stand for the checkpoint and the scope", hint="leave out the others")
 
 
 def _refuse_together(flags: Mapping[str, bool]) -> None:

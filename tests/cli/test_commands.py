@@ -37,6 +37,7 @@ WATCHED = {
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
 HERE = "/work"
 PLAIN_REWIND = {"checkpoint": "42", "exact": False, "conflict": "keep", "touch": False, "paths": [], "dry_run": False}
+ONLY_P = {**{key: value for key, value in PLAIN_REWIND.items() if key != "checkpoint"}, "turn": "p"}
 
 ASKED = [
     ("status", "status", status(), {}),
@@ -86,6 +87,8 @@ ASKED = [
             "paths": [f"{HERE}/a"],
         },
     ),
+    ("rewind --turn p --only --yes", "rewind", rewound(), {"path": HERE, **ONLY_P}),
+    ("rewind --turn=-1 --only --dry-run", "rewind", planned(), {"path": HERE, **ONLY_P, "turn": "-1", "dry_run": True}),
     ("rewind --continue", "settle", rewound(), {"path": HERE, "action": "continue"}),
     ("rewind --abort", "settle", rewound(), {"path": HERE, "action": "abort"}),
     ("undo --yes", "undo", rewound(kind="undo"), {"path": HERE, "count": 1, "dry_run": False}),
@@ -250,9 +253,6 @@ def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
         "--summarize-from",
         "--summarize-up-to",
         "--memory",
-        "--turn p --only",
-        "--turn p",
-        "--only",
     ],
 )
 def test_what_is_not_built_fails_honestly(run, daemon, flags):
@@ -272,6 +272,11 @@ def test_what_is_not_built_fails_honestly(run, daemon, flags):
         "rewind 42 --continue",
         "rewind --continue --abort",
         "rewind --abort -- a",
+        "rewind --turn p --yes",
+        "rewind --only --yes",
+        "rewind 42 --turn p --only --yes",
+        "rewind --turn p --only --scope all --yes",
+        "rewind --turn p --only --exact --yes",
         "diff a --stat --patch",
         "history x",
         "pause",
