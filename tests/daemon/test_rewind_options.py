@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from openoxide.checkpoints import journal
+from openoxide.checkpoints.apply import Applier
+from openoxide.checkpoints.steps import steps_of
+from openoxide.daemon.operations import rewinding
+from openoxide.daemon.routes import routes
 from openoxide.errors import ConflictError, NotFoundError, StoreDamagedError, UsageError
 from tests.kit import FakeClock, tree_of
 from tests.kit.box import NO_QUIET, Box
@@ -171,6 +177,44 @@ class TestConflicts:
         assert project.tree() == before
         project.box.call("redo")
         assert project.tree() == after
+
+    def test_its_bytes_are_held_before_anything_is_placed(self, project):
+        held = []
+
+        def report(stage: Mapping[str, object]) -> None:
+            """Between the row of the operation and the exchange the store forgets what nothing names."""
+            project.box.service.timeline.blobs.drop_unused()
+            held.append(stage["stage"])
+
+        routes(project.box.service)["rewind"](
+            {"path": str(project.root), "checkpoint": "turn:p1", "conflict": "merge"}, report
+        )
+
+        assert held == ["checkpoint", "rewind"]
+        assert project.read("both") == ten(_9="user")
+        assert project.box.call("diff", a="last", paths=[], patch=False)["items"] == []
+
+    def test_one_that_was_interrupted_is_finished_and_listed(self, project):
+        service = project.box.service
+        (watched,) = service.all_watched()
+        request = {"path": str(project.root), "checkpoint": "turn:p1", "conflict": "merge"}
+        intent = rewinding._intent(service, watched, request)
+        before, now_seq = rewinding._take_before(watched, full=False, dry_run=False)
+        plan = rewinding._plan(service, watched, intent, (), now_seq, None)
+        operation = rewinding._begin(service, watched, intent, before, plan)
+        with watched.open_tree() as tree:
+            staged, _ = Applier(service.timeline, tree)._stage(operation, steps_of(plan))
+        with service.timeline.database.writing() as db:
+            journal.commit_steps(db, operation.id, staged)
+        project.box.stop()
+        project.box.start()
+        project.box.watch()
+
+        (item,) = project.box.call("operations")["items"]
+        assert (item["phase"], item["merged"], item["removed"]) == ("done", 1, 1)
+        assert project.read("both") == ten(_9="user")
+        with project.box.service.timeline.database.reading() as db:
+            assert {outcome.kind.value for outcome in journal.outcomes(db, operation.id)} == {"merged", "removed"}
 
     def test_a_second_merge_finds_nothing_of_the_session(self, project):
         project.box.rewind("turn:p1", conflict="merge")
