@@ -72,7 +72,7 @@ class Outcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """A recorded mutation. ``target``, ``before`` and ``after`` are row ids of checkpoints, ``reverses`` one of an
-    operation. ``touch``: files came back with the time of ``at_ms``.
+    operation. ``touch``: files came back with the time of then.
     """
 
     id: int

@@ -6,10 +6,8 @@ that both sides changed and that overlap or touch have to be equal, as for ``git
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from enum import Enum
 from itertools import chain
 from typing import assert_never
@@ -20,7 +18,8 @@ from openoxide.checkpoints.plan import Change, Contested, Decisions
 from openoxide.errors import StoreDamagedError
 
 MOST_BYTES = 1 << 20
-MOST_PAIRS = 4_000_000  # of equal lines: what difflib's time grows with
+MOST_LINES = 50_000
+MOST_EDITS = 1_000  # lines that are gone or new on one side; time and memory grow with the square
 
 Read = Callable[[BlobHash], bytes]
 
@@ -151,6 +150,8 @@ def _lines(text: bytes) -> list[bytes]:
     if b"\0" in text:
         raise NotMergedError("not_text")
     *whole, rest = text.split(b"\n")
+    if len(whole) > MOST_LINES:
+        raise NotMergedError("too_large")
     return [line + b"\n" for line in whole] + ([rest] if rest else [])
 
 
@@ -161,11 +162,49 @@ def _hunks(base: list[bytes], side: list[bytes]) -> list[_Hunk]:
     most -= start
     end = next((at for at in range(most) if base[-1 - at] != side[-1 - at]), most)
     old, new = base[start : len(base) - end], side[start : len(side) - end]
-    counts = Counter(new)
-    if sum(counts[line] for line in old) > MOST_PAIRS:
-        raise NotMergedError("too_large")
-    opcodes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    return [_Hunk(start + i, start + j, new[k:m]) for tag, i, j, k, m in opcodes if tag != "equal"]
+    return [_Hunk(start + i, start + j, new[k:m]) for i, k, j, m in _differences(old, new)]
+
+
+def _differences(old: list[bytes], new: list[bytes]) -> list[tuple[int, int, int, int]]:
+    """``(from, from, to, to)`` in ``old`` and ``new`` of each stretch that differs, in order; no shorter list of lines
+    that are gone or new makes one of the other (Myers, "An O(ND) difference algorithm", 1986).
+    """
+    x, y = len(old), len(new)
+    reached = _reached(old, new)
+    found: list[tuple[int, int, int, int]] = []
+    for edits in range(len(reached) - 1, 0, -1):
+        at, before = (x - y + edits) // 2, reached[edits - 1]
+        is_new = at == 0 or (at < edits and before[at - 1] < before[at])
+        from_x = before[at] if is_new else before[at - 1]
+        from_y = from_x - (x - y) + (-1 if is_new else 1)
+        to = (from_x, from_y + 1) if is_new else (from_x + 1, from_y)
+        if found and found[-1][:2] == to:
+            found[-1] = (from_x, from_y, *found[-1][2:])
+        else:
+            found.append((from_x, from_y, *to))
+        x, y = from_x, from_y
+    return found[::-1]
+
+
+def _reached(old: list[bytes], new: list[bytes]) -> list[list[int]]:
+    """For 0, 1, 2, ... edits: how far into ``old`` they lead on each diagonal, the one with most new lines first; up to the
+    number that leads to the end of both.
+    """
+    reached: list[list[int]] = []
+    for edits in range(MOST_EDITS + 1):
+        before = reached[-1] if reached else [0]
+        row: list[int] = []
+        for at in range(edits + 1):
+            is_new = at == 0 or (at < edits and before[at - 1] < before[at])
+            x = before[at] if is_new else before[at - 1] + 1
+            y = x - (2 * at - edits)
+            while x < len(old) and y < len(new) and old[x] == new[y]:
+                x, y = x + 1, y + 1
+            row.append(x)
+            if (x, y) == (len(old), len(new)):
+                return [*reached, row]
+        reached.append(row)
+    raise NotMergedError("too_large")
 
 
 def _regions(ours: list[_Hunk], theirs: list[_Hunk]) -> Iterator[list[tuple[int, _Hunk]]]:

@@ -185,7 +185,7 @@ def _not_ours(since: Sequence[Writer], windows: Collection[int]) -> str | None:
 
 
 def _own(history: PathHistory, windows: Collection[int]) -> tuple[tuple[FileState, FileState], ...] | None:
-    """What ``windows`` changed without somebody else in between is one change."""
+    """What ``windows`` made of what, newest first, changes in a row as one; None where others may have been in them."""
     changes = made_of(history.then, history.versions)
     runs = [[*run] for mine, run in groupby(changes, lambda change: touches(change[1].writer, windows)) if mine]
     if not all(within(version.writer, windows) for run in runs for _, version in run):

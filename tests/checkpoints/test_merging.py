@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from openoxide.errors import StoreDamagedError
 from tests.checkpoints.states import file, link
 
 NOW_NS = 77
+texts = st.lists(st.sampled_from([b"a", b"b", b"", b"\xc3\xa9", b"\r"]), max_size=8).map(b"\n".join)
 
 
 @pytest.mark.parametrize(
@@ -60,13 +61,31 @@ def test_what_is_no_text_is_not_merged(content, reason):
             merge_text(*texts)
 
 
-def test_texts_of_too_many_equal_lines_are_not_compared(monkeypatch):
-    monkeypatch.setattr(merging, "MOST_PAIRS", 99)
+@pytest.mark.parametrize(("limit", "most"), [("MOST_LINES", 19), ("MOST_EDITS", 3)])
+def test_texts_with_too_much_to_compare_are_not_merged(monkeypatch, limit, most):
+    base, ours = b"x\n" * 20 + b"y\n", b"x\n" * 20 + b"z\nz\nz\n"
+    assert merge_text(base, ours, base) == ours
+    monkeypatch.setattr(merging, limit, most)
     with pytest.raises(NotMergedError, match="too_large"):
-        merge_text(b"x\n" + b"\n" * 10 + b"x\n", b"y\n" + b"\n" * 10 + b"y\n", b"z\n" + b"\n" * 10 + b"z\n")
+        merge_text(base, ours, base)
 
 
-texts = st.lists(st.sampled_from([b"a", b"b", b"", b"\xc3\xa9", b"\r"]), max_size=8).map(b"\n".join)
+@given(texts, texts)
+def test_no_difference_is_longer_than_it_has_to_be(old, new):
+    """As long as dynamic programming finds it."""
+    lines = [merging._lines(text) for text in (old, new)]
+    hunks = merging._hunks(*lines)
+    assert sum(hunk.stop - hunk.start + len(hunk.lines) for hunk in hunks) == distance(*lines)
+    assert all(before.stop < after.start for before, after in pairwise(hunks))
+
+
+def distance(old: list[bytes], new: list[bytes]) -> int:
+    row = list(range(len(new) + 1))
+    for at, line in enumerate(old, 1):
+        above, row = row, [at]
+        for to, other in enumerate(new, 1):
+            row.append(above[to - 1] if line == other else 1 + min(above[to], row[-1]))
+    return row[-1]
 
 
 @given(texts, texts)
