@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openoxide.checkpoints.attribution import candidates, owners, sure_writer, touches, within, writer_between
+from openoxide.checkpoints.attribution import candidates, made_of, owners, sure_writer, touches, within, writer_between
 from openoxide.checkpoints.hashing import blob_hash
 from openoxide.checkpoints.model import ABSENT, Certainty, Observed, Window, WindowKind, Writer
 from tests.checkpoints.states import LIKELY, MINE, OPERATION, OTHER, SHARED, SOMEONE, SURE, UNKNOWN, file, versions
@@ -83,7 +83,7 @@ def test_a_tool_that_named_a_file_is_not_the_writer_of_its_removal():
     assert sure_writer(Observed(path=b"a", state=ABSENT), 7, {b"a": CONTENT}) is None
 
 
-A, B, C = file(b"a"), file(b"b"), file(b"c")
+A, B, C, D = file(b"a"), file(b"b"), file(b"c"), file(b"d")
 
 
 @pytest.mark.parametrize(
@@ -126,6 +126,27 @@ def test_what_an_operation_brought_back_is_its_earlier_writers(rows, expected):
 def test_what_came_back_with_the_time_of_then_is_its_earlier_writers(touched, rows, owner):
     found = owners(A, versions(*((state, replace(by, touched=touched)) for state, by in rows)))
     assert found[-1] == (owner and replace(owner, touched=touched))
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param([(B, SURE), (C, UNKNOWN)], [(A, B, SURE), (B, C, UNKNOWN)], id="one after the other"),
+        pytest.param([(B, SURE), (A, OPERATION)], [], id="taken back"),
+        pytest.param([(B, SURE), (A, OPERATION), (C, UNKNOWN)], [(A, C, UNKNOWN)], id="taken back, then another"),
+        pytest.param(
+            [(B, SURE), (C, UNKNOWN), (B, OPERATION), (D, UNKNOWN)],
+            [(A, B, SURE), (B, D, UNKNOWN)],
+            id="the last of them taken back",
+        ),
+        pytest.param([(B, SURE), (A, OPERATION), (B, OPERATION)], [(A, B, SURE)], id="and done again"),
+        pytest.param([(B, SURE), (C, OPERATION)], [(A, B, SURE), (B, C, OPERATION)], id="a merge"),
+    ],
+)
+def test_what_a_state_is_made_of(rows, expected):
+    found = [(before, version.state, version.writer) for before, version in made_of(A, versions(*rows))]
+    assert found == expected
 
 
 @given(st.lists(st.tuples(st.sampled_from([A, B, C, ABSENT]), st.sampled_from([SURE, SOMEONE, UNKNOWN, OPERATION]))))

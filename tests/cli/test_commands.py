@@ -272,6 +272,7 @@ def test_what_is_not_built_fails_honestly(run, daemon, flags):
         "rewind 42 --continue",
         "rewind --continue --abort",
         "rewind --abort -- a",
+        "rewind --continue --turn p --only",
         "rewind --turn p --yes",
         "rewind --only --yes",
         "rewind 42 --turn p --only --yes",
