@@ -85,15 +85,39 @@ def owners(base: FileState, versions: Sequence[Version]) -> list[Writer | None]:
     """
     found: list[Writer | None] = []
     for index, version in enumerate(versions):
-        if version.writer.operation is None:
+        earlier = _brought_back(base, versions, index)
+        if earlier is None:
             found.append(version.writer)
-            continue
-        earlier = next((i for i in range(index - 1, -1, -1) if versions[i].state == version.state), None)
-        if earlier is not None:
-            found.append(found[earlier])
         else:
-            found.append(None if version.state == base else version.writer)
+            found.append(found[earlier] if earlier >= 0 else None)
     return found
+
+
+def made_of(base: FileState, versions: Sequence[Version]) -> tuple[tuple[FileState, Version], ...]:
+    """The changes that the newest state is made of, oldest first, each with the state before it: what an operation took
+    back is not among them, what it brought back is again.
+    """
+    found: list[tuple[tuple[FileState, Version], ...]] = []
+    for index, version in enumerate(versions):
+        earlier = _brought_back(base, versions, index)
+        if earlier is None:
+            before = (found[-1], versions[index - 1].state) if index else ((), base)
+            found.append((*before[0], (before[1], version)))
+        else:
+            found.append(found[earlier] if earlier >= 0 else ())
+    return found[-1] if found else ()
+
+
+def _brought_back(base: FileState, versions: Sequence[Version], index: int) -> int | None:
+    """Which earlier version's state the one at ``index`` is, made by an operation; -1 for ``base``, None for neither."""
+    state, writer = versions[index].state, versions[index].writer
+    if writer.operation is None:
+        return None
+    earlier = [(i, versions[i].state) for i in range(index - 1, -1, -1)] + [(-1, base)]
+    found = [i for i, was in earlier if was == state]
+    if not found and writer.touched:
+        found = [i for i, was in earlier if was.same_but_time(state)]
+    return found[0] if found else None
 
 
 def within(writer: Writer, windows: Collection[int]) -> bool:

@@ -51,11 +51,17 @@ class OutcomeKind(str, Enum):
     SKIPPED = "skipped"
     CHANGED_SINCE = "changed_since"
     LATE = "late"
+    MERGED = "merged"
+    MERGING = "merging"  # its bytes are stored and nothing else names them; the operation has not ended
+
+
+CHANGED = frozenset({OutcomeKind.RESTORED, OutcomeKind.REMOVED, OutcomeKind.MERGED})
+"""What became of a path that holds now what the operation put there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one path. ``blob`` holds bytes that were found in staging and stood nowhere else."""
+    """What became of one path. ``blob`` holds bytes that no state names: found in staging, or made by a merge."""
 
     kind: OutcomeKind
     path: bytes
@@ -66,7 +72,7 @@ class Outcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """A recorded mutation. ``target``, ``before`` and ``after`` are row ids of checkpoints, ``reverses`` one of an
-    operation.
+    operation. ``touch``: files came back with the time of then.
     """
 
     id: int
@@ -84,6 +90,7 @@ class Operation:
     before: int | None = None
     after: int | None = None
     summary: str = ""
+    touch: bool = False
 
     @property
     def staging_name(self) -> str:
@@ -91,7 +98,10 @@ class Operation:
         return self.public_id
 
 
-_COLUMNS = "id, public_id, worktree, kind, phase, at_ms, boot_id, boot_ms, scope, exact, reverses, target, before, after, summary"
+_COLUMNS = (
+    "id, public_id, worktree, kind, phase, at_ms, boot_id, boot_ms, scope, exact, reverses, target, before, after,"
+    " summary, touch"
+)
 
 
 def _operation(row: tuple[Any, ...]) -> Operation:
@@ -111,6 +121,7 @@ def _operation(row: tuple[Any, ...]) -> Operation:
         before=row[12],
         after=row[13],
         summary=row[14],
+        touch=bool(row[15]),
     )
 
 
@@ -118,7 +129,7 @@ def begin(db: Transaction, operation: Operation) -> Operation:
     """Record ``operation`` as prepared; the answer carries its row id."""
     o = operation
     values = (o.public_id, o.worktree, o.kind.value, Phase.PREPARED.value, o.at_ms, o.boot_id, o.boot_ms, o.scope,
-              int(o.exact), o.reverses, o.target, o.before, o.after, o.summary)  # fmt: skip
+              int(o.exact), o.reverses, o.target, o.before, o.after, o.summary, int(o.touch))  # fmt: skip
     marks = ",".join("?" * len(values))
     columns = _COLUMNS.removeprefix("id, ")
     row = raw(db).execute(f"insert into operation({columns}) values({marks})", values).lastrowid
@@ -147,6 +158,7 @@ def finish(
     db: Transaction, operation: int, phase: Phase, after: int | None, summary: str, outcomes: Iterable[Outcome]
 ) -> None:
     """The operation ended in ``phase`` with the checkpoint ``after``; its steps are not needed any more."""
+    raw(db).execute("delete from outcome where operation = ? and kind = ?", (operation, OutcomeKind.MERGING.value))
     raw(db).execute(
         "update operation set phase = ?, after = ?, summary = ? where id = ?", (phase.value, after, summary, operation)
     )

@@ -88,6 +88,10 @@ class FileState(NamedTuple):  # states are made by the ten thousand: a frozen da
         """Whether something recorded stands at the path."""
         return self.kind not in _NOTHING
 
+    def same_but_time(self, other: FileState) -> bool:
+        """Whether nothing differs but the mtime."""
+        return self._replace(mtime_ns=other.mtime_ns) == other
+
 
 ABSENT = FileState(kind=Kind.ABSENT)
 
@@ -178,11 +182,14 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """Who made a change: the declared windows that were open (none: unknown), or the operation that did it."""
+    """Who made a change: the declared windows that were open (none: unknown), or the operation that did it; ``touched``
+    if that one gave files the time of then.
+    """
 
     certainty: Certainty
     windows: frozenset[int] = frozenset()
     operation: int | None = None
+    touched: bool = False
 
 
 UNKNOWN_WRITER = Writer(certainty=Certainty.UNKNOWN)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import groupby
 
-from openoxide.checkpoints.attribution import owners, touches, within
+from openoxide.checkpoints.attribution import made_of, owners, touches, within
 from openoxide.checkpoints.model import (
     ABSENT,
     SQLITE_SUFFIXES,
@@ -47,12 +48,15 @@ class PathHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One path to bring from ``now`` to ``wanted``. ``reason`` is ``likely`` where the writer is not sure."""
+    """One path to bring from ``now`` to ``wanted``. ``reason`` is ``likely`` where the writer is not sure. ``merged``:
+    the bytes of ``wanted`` where a merge made them; the store may not have them yet.
+    """
 
     path: bytes
     now: FileState
     wanted: FileState
     reason: str = ""
+    merged: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +67,22 @@ class Left:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contested:
+    """A path that others changed as well. ``change`` is what would bring it back all the same, its ``reason`` why that is
+    a conflict. ``own``: what the rewound windows' changes made of what, newest first; None where nobody can tell.
+    """
+
+    change: Change
+    own: tuple[tuple[FileState, FileState], ...] | None = None
+
+
 @dataclass(slots=True, kw_only=True)
 class Decisions:
-    """What is wanted, before it is checked against what can be done."""
+    """What is wanted, before it is checked against what can be done. What is still ``contested`` then is a conflict."""
 
     changes: list[Change] = field(default_factory=list)
+    contested: list[Contested] = field(default_factory=list)
     kept: list[Change] = field(default_factory=list)
     conflicts: list[Left] = field(default_factory=list)
     untouched: int = 0
@@ -96,6 +111,7 @@ class RewindPlan:
 
     restore: tuple[Change, ...] = ()
     remove: tuple[Change, ...] = ()
+    merge: tuple[Change, ...] = ()
     opened: tuple[Change, ...] = ()
     kept: tuple[Left, ...] = ()
     conflicts: tuple[Left, ...] = ()
@@ -105,7 +121,7 @@ class RewindPlan:
     @property
     def changes(self) -> tuple[Change, ...]:
         """Everything that will be touched."""
-        return self.restore + self.remove
+        return self.restore + self.remove + self.merge
 
 
 def within_paths(path: bytes, chosen: Collection[bytes]) -> bool:
@@ -149,12 +165,12 @@ def decide_windows(histories: Iterable[PathHistory], windows: Collection[int]) -
             found.untouched += 1
             continue
         since = [owner for owner in made_by[first:] if owner is not None]
+        change = Change(path=history.path, now=history.now, wanted=wanted)
         if (reason := _not_ours(since, windows)) is not None:
-            found.conflicts.append(Left(path=history.path, reason=reason))
+            found.contested.append(Contested(change=replace(change, reason=reason), own=_own(history, windows)))
             continue
         sure = all(owner.certainty is Certainty.SURE for owner in since)
-        reason = "" if sure else Certainty.LIKELY.value
-        found.changes.append(Change(path=history.path, now=history.now, wanted=wanted, reason=reason))
+        found.changes.append(replace(change, reason="" if sure else Certainty.LIKELY.value))
     return found
 
 
@@ -166,6 +182,27 @@ def _not_ours(since: Sequence[Writer], windows: Collection[int]) -> str | None:
     if not mine[-1]:
         return "changed_later"
     return None if all(mine) else "mixed_writers"
+
+
+def _own(history: PathHistory, windows: Collection[int]) -> tuple[tuple[FileState, FileState], ...] | None:
+    """What ``windows`` made of what, newest first, changes in a row as one; None where others may have been in them."""
+    changes = made_of(history.then, history.versions)
+    runs = [[*run] for mine, run in groupby(changes, lambda change: touches(change[1].writer, windows)) if mine]
+    if not all(within(version.writer, windows) for run in runs for _, version in run):
+        return None
+    return tuple((run[0][0], run[-1][1].state) for run in reversed(runs))
+
+
+def touch(decisions: Decisions, now_ns: int) -> None:
+    """Files come back with the time ``now_ns``; one that differs by nothing but its time is left alone."""
+    changes, decisions.changes = decisions.changes, []
+    for change in changes:
+        if change.wanted.kind is not Kind.FILE or change.merged is not None:
+            decisions.changes.append(change)
+        elif change.now.same_but_time(change.wanted):
+            decisions.untouched += 1
+        else:
+            decisions.changes.append(replace(change, wanted=change.wanted._replace(mtime_ns=now_ns)))
 
 
 def decide_reverse(histories: Iterable[PathHistory], left: Mapping[bytes, FileState]) -> Decisions:
@@ -187,6 +224,7 @@ def complete(decisions: Decisions, around: Surroundings) -> RewindPlan:
     changes = {change.path: change for change in decisions.changes if not change.path.endswith(b"/")}
     kept = {change.path: change for change in decisions.kept}
     conflicts = {left.path: left.reason for left in decisions.conflicts}
+    conflicts |= {contested.change.path: contested.change.reason for contested in decisions.contested}
     for path, change in list(changes.items()):
         if (reason := _not_recorded(change)) is not None:
             skipped.append(Left(path=path, reason=reason))
@@ -199,8 +237,9 @@ def complete(decisions: Decisions, around: Surroundings) -> RewindPlan:
     _need_parents(changes, conflicts, around)
     ordered = [changes[path] for path in sorted(changes)]
     return RewindPlan(
-        restore=tuple(change for change in ordered if change.wanted.exists),
+        restore=tuple(change for change in ordered if change.wanted.exists and change.merged is None),
         remove=tuple(change for change in ordered if not change.wanted.exists),
+        merge=tuple(change for change in ordered if change.merged is not None),
         opened=tuple(_to_open(changes, around)),
         kept=tuple(Left(path=path, reason=kept[path].reason) for path in sorted(kept)),
         conflicts=tuple(Left(path=path, reason=conflicts[path]) for path in sorted(conflicts)),
@@ -216,6 +255,7 @@ def hold_back(plan: RewindPlan, newer: Collection[bytes]) -> RewindPlan:
         plan,
         restore=tuple(change for change in plan.restore if change.path not in newer),
         remove=tuple(change for change in plan.remove if change.path not in newer),
+        merge=tuple(change for change in plan.merge if change.path not in newer),
         conflicts=tuple(sorted([*plan.conflicts, *held], key=lambda left: left.path)),
     )
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from openoxide.checkpoints import journal, rows, store
-from openoxide.checkpoints.journal import Operation, OutcomeKind
+from openoxide.checkpoints.journal import CHANGED, Operation
+from openoxide.checkpoints.merging import Read, Resolution, resolve
 from openoxide.checkpoints.model import FileState, Kind
 from openoxide.checkpoints.plan import (
     Decisions,
@@ -21,6 +22,7 @@ from openoxide.checkpoints.plan import (
     decide_reverse,
     decide_windows,
     surroundings_needed,
+    touch,
     within_paths,
 )
 from openoxide.checkpoints.tree import GONE, Tree
@@ -30,7 +32,9 @@ from openoxide.syscalls import holders, is_written_to
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to rewind to, whose changes, and which paths (empty: all). ``session`` or ``turn`` go with their scope."""
+    """What to rewind to, whose changes, and which paths (empty: all). ``session`` or ``turn`` go with their scope.
+    ``touch_ns``: the time that files come back with, None for their own. ``now_ns``: the time that merged ones get.
+    """
 
     target_seq: int
     now_seq: int
@@ -39,10 +43,13 @@ class Request:
     session: str | None = None
     turn: int | None = None
     paths: tuple[bytes, ...] = field(default=())
+    resolution: Resolution = Resolution.KEEP
+    touch_ns: int | None = None
+    now_ns: int = 0
 
 
-def plan_rewind(db: Transaction, tree: Tree, worktree: int, request: Request) -> RewindPlan:
-    """The plan for ``request`` against the states recorded up to ``now_seq``."""
+def plan_rewind(db: Transaction, tree: Tree, worktree: int, request: Request, read: Read) -> RewindPlan:
+    """The plan for ``request`` against the states recorded up to ``now_seq``. ``read`` gives the bytes for merges."""
     changed = rows.changed_paths(db, worktree, request.target_seq, request.now_seq)
     chosen = [path for path in changed if within_paths(path, request.paths)]
     histories = _histories(db, worktree, chosen, request)
@@ -50,6 +57,9 @@ def plan_rewind(db: Transaction, tree: Tree, worktree: int, request: Request) ->
         decisions = decide_all(histories, exact=request.exact)
     else:
         decisions = decide_windows(histories, _windows(db, worktree, request))
+    resolve(decisions, request.resolution, read, request.now_ns)
+    if request.touch_ns is not None:
+        touch(decisions, request.touch_ns)
     return _completed(db, tree, worktree, decisions, request)
 
 
@@ -59,9 +69,7 @@ def plan_reverse(db: Transaction, tree: Tree, operation: Operation, now_seq: int
     before, after = checkpoints.by_row(operation.before or 0), checkpoints.by_row(operation.after or 0)
     assert before is not None, "every operation has a checkpoint before"
     assert after is not None, "a finished operation has a checkpoint after"
-    touched = {
-        o.path for o in journal.outcomes(db, operation.id) if o.kind in (OutcomeKind.RESTORED, OutcomeKind.REMOVED)
-    }
+    touched = {o.path for o in journal.outcomes(db, operation.id) if o.kind in CHANGED}
     request = Request(target_seq=before.seq, now_seq=now_seq)
     histories = _histories(db, operation.worktree, sorted(touched), request)
     # somebody may have been there between the exchange and the record: what they left is not ours to take back

@@ -379,12 +379,17 @@ def read_writers(db: Transaction, ids: Iterable[int]) -> dict[int, Writer]:
     connection = raw(db)
     found = {}
     for number in ids:
-        certainty, operation = connection.execute(
-            "select certainty, operation from writer where id = ?", (number,)
+        certainty, operation, touch = connection.execute(
+            "select w.certainty, w.operation, o.touch from writer w left join operation o on o.id = w.operation"
+            " where w.id = ?",
+            (number,),
         ).fetchone()
         windows = connection.execute("select window from writer_window where writer = ?", (number,))
         found[number] = Writer(
-            certainty=Certainty(certainty), windows=frozenset(row[0] for row in windows), operation=operation
+            certainty=Certainty(certainty),
+            windows=frozenset(row[0] for row in windows),
+            operation=operation,
+            touched=bool(touch),
         )
     return found
 

@@ -88,7 +88,8 @@ create index gap_open on gap(worktree) where closed_ms is null;
 create table operation(
   id integer primary key, public_id text not null unique, worktree integer not null, kind text not null,
   phase text not null, at_ms integer not null, boot_id text not null, boot_ms integer not null, scope text not null,
-  exact integer not null, reverses integer, target integer, before integer, after integer, summary text not null
+  exact integer not null, touch integer not null, reverses integer, target integer, before integer, after integer,
+  summary text not null
 ) strict;
 create index operation_worktree on operation(worktree, id);
 

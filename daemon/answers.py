@@ -137,6 +137,8 @@ def planned_outcomes(plan: RewindPlan, left: Iterable[Left], since: Iterable[Lef
             kind = OutcomeKind.CONFLICT
         elif change.path in changed:
             kind, reason = OutcomeKind.CHANGED_SINCE, "written to after it was placed"
+        elif change.merged is not None:
+            kind = OutcomeKind.MERGED
         else:
             kind = OutcomeKind.RESTORED if change.wanted.exists else OutcomeKind.REMOVED
         found.append(Outcome(kind=kind, path=change.path, reason=change.reason if reason is None else reason))

@@ -146,8 +146,9 @@ class Client:
     def rewind(
         self,
         path: str,
-        checkpoint: str,
+        checkpoint: str | None = None,
         *,
+        turn: str | None = None,
         scope: str | None = None,
         exact: bool = False,
         conflict: str = "keep",
@@ -160,6 +161,7 @@ class Client:
         request = _given(
             path=path,
             checkpoint=checkpoint,
+            turn=turn,
             plan_seq=plan_seq,
             scope=scope,
             exact=exact,

@@ -197,6 +197,7 @@ class OperationItem(TypedDict):
     pre_rewind_checkpoint: str | None
     restored: int
     removed: int
+    merged: int
     conflicts: int
     summary: str
 

@@ -45,33 +45,31 @@ def rewind(
         Scope | None, typer.Option("--scope", help="whose changes (default: the session's, or all)")
     ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="also remove files that are newer")] = False,
-    conflict: Annotated[Conflict, typer.Option("--conflict", help="paths that others changed")] = "keep",
+    conflict: Annotated[Conflict, typer.Option("--conflict", help="what others changed too")] = "keep",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show the plan")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
     touch: Annotated[
         bool, typer.Option("--touch", help="give restored files the time of now, for build tools")
     ] = False,
-    turn: Annotated[str | None, typer.Option("--turn", metavar="P", help="not built yet")] = None,
-    only: Annotated[bool, typer.Option("--only", help="not built yet")] = False,
+    turn: Annotated[str | None, typer.Option("--turn", metavar="PROMPT", help="with --only, for CKPT")] = None,
+    only: Annotated[bool, typer.Option("--only", help="undo that turn alone and keep later ones")] = False,
     go_on: Annotated[bool, typer.Option("--continue", help="finish an interrupted rewind")] = False,
     abort: Annotated[bool, typer.Option("--abort", help="take an interrupted rewind back")] = False,
     paths: Sequence[str] = (),
 ) -> int:
     """Bring the worktree back to a checkpoint. A checkpoint of the state before is sealed first, and `undo` returns to it."""
     if go_on or abort:
-        return _settle(cli, go_on=go_on, abort=abort, others=checkpoint is not None or bool(paths))
+        return _settle(cli, go_on=go_on, abort=abort, others=any((checkpoint, turn, only, paths)))
     actions = {"both": both, "conversation": conversation, "code": code,
                "summarize-from": summarize_from, "summarize-up-to": summarize_up_to}  # fmt: skip
     memories = {"memory": memory, "no-memory": no_memory}
     _refuse_together(actions)
     _refuse_together(memories)
-    _refuse_unbuilt({**actions, **memories, "turn": turn is not None, "only": only})
-    if checkpoint is None:
-        raise UsageError(
-            "no checkpoint was named", hint="`oxide-ctl log` lists them; turn:-1 is before the last prompt"
-        )
-    target, within = cli.checkpoint(checkpoint), [cli.absolute(path) for path in paths]
-    ask = partial(cli.client.rewind, cli.path, target, scope=scope, conflict=conflict, touch=touch, paths=within)
+    _refuse_unbuilt({**actions, **memories})
+    _require_target(checkpoint, turn, only=only, others=scope is not None or exact)
+    target = cli.checkpoint(checkpoint) if checkpoint is not None else None
+    bring = partial(cli.client.rewind, cli.path, target, turn=turn, scope=scope, conflict=conflict, touch=touch)
+    ask = partial(bring, paths=[cli.absolute(path) for path in paths])
     if dry_run:
         return show_plan(cli, ask(exact=exact, dry_run=True))
     if not yes:
@@ -89,6 +87,18 @@ def _settle(cli: Cli, *, go_on: bool, abort: bool, others: bool) -> int:
         raise UsageError("--continue and --abort stand alone", hint="they settle the interrupted operation")
     action, done = ("continue", "finished") if go_on else ("abort", "taken back")
     return act(cli, done, partial(cli.client.settle, cli.path, action))
+
+
+def _require_target(checkpoint: str | None, turn: str | None, *, only: bool, others: bool) -> None:
+    """Either a checkpoint or one turn alone. ``others``: options that say for themselves whose changes are meant."""
+    if (turn is not None) is not only:
+        raise UsageError("--turn and --only go together", hint="turn:PROMPT is the checkpoint before that prompt")
+    if checkpoint is None and turn is None:
+        raise UsageError(
+            "no checkpoint was named", hint="`oxide-ctl log` lists them; turn:-1 is before the last prompt"
+        )
+    if turn is not None and (others or checkpoint is not None):
+        raise UsageError("--turn and --only stand for the checkpoint and the scope", hint="leave out the others")
 
 
 def _refuse_together(flags: Mapping[str, bool]) -> None:

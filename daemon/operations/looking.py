@@ -318,6 +318,7 @@ def _operation_item(
         "pre_rewind_checkpoint": before.id if before else None,
         "restored": counts[OutcomeKind.RESTORED],
         "removed": counts[OutcomeKind.REMOVED],
+        "merged": counts[OutcomeKind.MERGED],
         "conflicts": counts[OutcomeKind.CONFLICT],
         "summary": operation.summary,
     }

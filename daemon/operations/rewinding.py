@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from openoxide.checkpoints import journal, rows, store
 from openoxide.checkpoints.apply import Applied, Applier, attribution
 from openoxide.checkpoints.gitposition import moved_since, read_git
-from openoxide.checkpoints.journal import Operation, OperationKind, Outcome, OutcomeKind, Phase
+from openoxide.checkpoints.journal import CHANGED, Operation, OperationKind, Outcome, OutcomeKind, Phase
+from openoxide.checkpoints.merging import Resolution
 from openoxide.checkpoints.model import Checkpoint, Trigger
 from openoxide.checkpoints.plan import RewindPlan, Scope, hold_back
 from openoxide.checkpoints.rewind import Request as PlanRequest
@@ -27,7 +28,6 @@ from openoxide.daemon.requests import Request, flag, number, optional_text, path
 from openoxide.daemon.watched import Label, Watched, writer_between_windows
 from openoxide.errors import (
     ConflictError,
-    FailedError,
     InterruptedOperationError,
     NotFoundError,
     OpenOxideError,
@@ -47,53 +47,86 @@ class Intent:
     kind: OperationKind
     scope: Scope = Scope.ALL
     exact: bool = False
+    touch: bool = False
+    resolution: Resolution = Resolution.KEEP
     target: Checkpoint | None = None
     reverses: Operation | None = None
     notes: tuple[str, ...] = ()
 
 
 def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer:
-    """``rewind CKPT``."""
-    _refuse_unbuilt(request)
+    """``rewind CKPT``, and with ``turn`` in its place ``rewind --turn PROMPT --only``."""
     with service.using(path(request)) as watched:
         _refuse_while_interrupted(service, watched)
-        target, note = named_checkpoint(service.view(watched.worktree), text(request, "checkpoint"))
-        scope = _scope(request, target)
-        notes = [note] if note else []
-        if flag(request, "exact") and target.session:
-            notes.append("--exact asks no writer: what others changed since goes back too")
-        intent = Intent(
-            kind=OperationKind.REWIND,
-            scope=scope,
-            exact=flag(request, "exact"),
-            target=target,
-            notes=tuple(notes),
-        )
+        intent = _intent(service, watched, request)
         chosen = paths(request, watched.worktree.root)
         require_known(service.view(watched.worktree), chosen)
         dry_run = flag(request, "dry_run")
         report({"stage": "checkpoint", "done": 0, "total": 0, "bytes": 0})
-        before, now_seq = _take_before(watched, full=scope is Scope.ALL, dry_run=dry_run)
-        with service.timeline.database.reading() as db, watched.open_tree() as tree:
-            wanted = PlanRequest(
-                target_seq=target.seq,
-                now_seq=now_seq,
-                scope=scope,
-                exact=intent.exact,
-                session=target.session,
-                turn=target.turn,
-                paths=chosen,
-            )
-            plan = plan_rewind(db, tree, watched.worktree.id, wanted)
-            agreed_seq = number(request, "plan_seq", least=0)
-            if agreed_seq is not None:
-                plan = hold_back(plan, set(rows.changed_paths(db, watched.worktree.id, agreed_seq, now_seq)))
-        if intent.exact and plan.conflicts:
+        before, now_seq = _take_before(watched, full=intent.scope is Scope.ALL, dry_run=dry_run)
+        plan = _plan(service, watched, intent, chosen, now_seq, number(request, "plan_seq", least=0))
+        if intent.exact and plan.conflicts and intent.resolution is not Resolution.OVERWRITE:
             raise _refused_for(plan)
         answer = _carry_out(service, watched, intent, plan, before, report)
         if dry_run:
             answer["plan_seq"] = now_seq
         return answer
+
+
+def _intent(service: Service, watched: Watched, request: Request) -> Intent:
+    only = _only(request)
+    named = text(request, "checkpoint") if only is None else f"turn:{only}"
+    target, note = named_checkpoint(service.view(watched.worktree), named)
+    intent = Intent(
+        kind=OperationKind.REWIND,
+        scope=_scope(request, target) if only is None else Scope.TURN,
+        exact=flag(request, "exact"),
+        touch=flag(request, "touch"),
+        resolution=_resolution(request),
+        target=target,
+    )
+    notes = [note] if note else []
+    if only is not None:
+        notes.append(f"turn {target.prompt} alone is undone; what came after it stays")
+    if intent.exact and target.session:
+        notes.append("--exact asks no writer: what others changed since goes back too")
+    if intent.resolution is Resolution.MERGE and intent.scope is Scope.ALL:
+        notes.append("scope all asks no writer: there is nothing to merge")
+    return replace(intent, notes=tuple(notes))
+
+
+def _only(request: Request) -> str | None:
+    """The prompt of the turn that is to be undone alone."""
+    turn = optional_text(request, "turn")
+    if turn is not None and (flag(request, "exact") or any(request.get(name) for name in ("checkpoint", "scope"))):
+        raise UsageError("--turn and --only stand for the checkpoint and the scope", hint="leave out the others")
+    return turn
+
+
+def _plan(
+    service: Service, watched: Watched, intent: Intent, chosen: tuple[bytes, ...], now_seq: int, agreed_seq: int | None
+) -> RewindPlan:
+    """The plan at ``now_seq``. ``agreed_seq``: the position of a plan that somebody agreed to."""
+    assert intent.target is not None, "a rewind has a target"
+    now_ns = service.clock.now_ms() * 1_000_000
+    wanted = PlanRequest(
+        target_seq=intent.target.seq,
+        now_seq=now_seq,
+        scope=intent.scope,
+        exact=intent.exact,
+        session=intent.target.session,
+        turn=intent.target.turn,
+        paths=chosen,
+        resolution=intent.resolution,
+        touch_ns=now_ns if intent.touch else None,
+        now_ns=now_ns,
+    )
+    worktree = watched.worktree.id
+    with service.timeline.database.reading() as db, watched.open_tree() as tree:
+        plan = plan_rewind(db, tree, worktree, wanted, service.timeline.blobs.read)
+        if agreed_seq is None:
+            return plan
+        return hold_back(plan, set(rows.changed_paths(db, worktree, agreed_seq, now_seq)))
 
 
 def undo(service: Service, request: Request, report: Reporter) -> RewindAnswer:
@@ -172,14 +205,12 @@ def _scope(request: Request, target: Checkpoint) -> Scope:
     return scope
 
 
-def _refuse_unbuilt(request: Request) -> None:
-    conflict = optional_text(request, "conflict") or "keep"
-    if conflict not in ("keep", "merge", "overwrite"):
-        raise UsageError(f"conflict {conflict!r} is not keep, merge or overwrite")
-    if conflict != "keep":
-        raise FailedError(f"--conflict {conflict} is not built yet", hint="conflicts are kept and listed")
-    if flag(request, "touch"):
-        raise FailedError("--touch is not built yet", hint="restored files get their stored modification time")
+def _resolution(request: Request) -> Resolution:
+    named = optional_text(request, "conflict")
+    try:
+        return Resolution(named) if named else Resolution.KEEP
+    except ValueError as error:
+        raise UsageError(f"conflict {named!r} is not keep, merge or overwrite") from error
 
 
 def _refuse_while_interrupted(service: Service, watched: Watched) -> None:
@@ -197,7 +228,7 @@ def _refused_for(plan: RewindPlan) -> ConflictError:
     first = listed[0]
     return ConflictError(
         f"{len(listed)} paths cannot be made equal to the checkpoint, first {first['path']!r}: {first['reason']}",
-        hint="nothing was changed; let go of these paths, or leave out --exact",
+        hint="nothing was changed; let go of these paths, leave out --exact, or do the rest with --conflict overwrite",
         details={"conflicts": listed},
     )
 
@@ -238,7 +269,13 @@ def _carry_out(
 
 
 def _begin(service: Service, watched: Watched, intent: Intent, before: Checkpoint, plan: RewindPlan) -> Operation:
+    merged = {
+        change.wanted.blob: change.merged for change in plan.merge if change.wanted.blob and change.merged is not None
+    }
+    blobs = service.timeline.blobs
+    stored = blobs.write(merged)
     with service.timeline.database.writing() as db:
+        blobs.adopt(db, stored, merged)
         checkpoints = store.CheckpointQuery(db, watched.worktree.id)
         operation = Operation(
             id=0,
@@ -251,12 +288,16 @@ def _begin(service: Service, watched: Watched, intent: Intent, before: Checkpoin
             boot_ms=service.clock.boot_ms(),
             scope=intent.scope.value,
             exact=intent.exact,
+            touch=intent.touch,
             reverses=intent.reverses.id if intent.reverses else None,
             target=checkpoints.row_id(intent.target.id) if intent.target else None,
             before=checkpoints.row_id(before.id),
-            summary=f"{len(plan.restore)} to restore, {len(plan.remove)} to remove",
+            summary=f"{len(plan.restore)} to restore, {len(plan.remove)} to remove, {len(plan.merge)} to merge",
         )
-        return journal.begin(db, operation)
+        begun = journal.begin(db, operation)
+        merging = [Outcome(kind=OutcomeKind.MERGING, path=c.path, blob=c.wanted.blob) for c in plan.merge]
+        journal.add_outcomes(db, begun.id, merging)
+        return begun
 
 
 def conclude(
@@ -287,7 +328,7 @@ def _as_recorded(
     service: Service, operation: Operation, after: Checkpoint, outcomes: Sequence[Outcome]
 ) -> list[Outcome]:
     """``outcomes``, where a path whose last row is not the operation's was changed by somebody since."""
-    done = {o.path for o in outcomes if o.kind in (OutcomeKind.RESTORED, OutcomeKind.REMOVED)}
+    done = {o.path for o in outcomes if o.kind in CHANGED}
     with service.timeline.database.reading() as db:
         writers = rows.last_writers(db, operation.worktree, done, after.seq)
     return [
@@ -324,7 +365,7 @@ def _answer(
         "pre_rewind_checkpoint": checkpoint_object(before) if before else None,
         "restored": outcome_entries(outcomes, OutcomeKind.RESTORED),
         "removed": outcome_entries(outcomes, OutcomeKind.REMOVED),
-        "merged": [],
+        "merged": outcome_entries(outcomes, OutcomeKind.MERGED),
         "kept": outcome_entries(outcomes, OutcomeKind.KEPT),
         "conflicts": outcome_entries(outcomes, OutcomeKind.CONFLICT),
         "skipped": outcome_entries(outcomes, OutcomeKind.SKIPPED),

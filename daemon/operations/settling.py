@@ -81,7 +81,7 @@ def finish_forward(service: Service, watched: Watched, operation: Operation) -> 
         applier = Applier(service.timeline, tree)
         applied = applier.continue_operation(operation)
         since = applier.verify(applied)
-    outcomes = _outcomes_of_steps(applied, {left.path for left in since})
+    outcomes = _outcomes_of_steps(applied, {left.path for left in since}, _merging(service, operation))
     by = attribution(operation, applied.steps, by_nobody)
     return [*rewinding.conclude(service, watched, operation, Phase.DONE, applied, outcomes, by)]
 
@@ -95,7 +95,12 @@ def finish_backward(service: Service, watched: Watched, operation: Operation) ->
     return [*rewinding.conclude(service, watched, operation, Phase.ABORTED, applied, outcomes, by)]
 
 
-def _outcomes_of_steps(applied: Applied, since: set[bytes]) -> list[Outcome]:
+def _merging(service: Service, operation: Operation) -> set[bytes]:
+    with service.timeline.database.reading() as db:
+        return {o.path for o in journal.outcomes(db, operation.id) if o.kind is OutcomeKind.MERGING}
+
+
+def _outcomes_of_steps(applied: Applied, since: set[bytes], merging: set[bytes]) -> list[Outcome]:
     left = {item.path: item.reason for item in applied.left}
     wanted = {step.path: step.new for step in applied.steps}
     found = []
@@ -104,6 +109,8 @@ def _outcomes_of_steps(applied: Applied, since: set[bytes]) -> list[Outcome]:
             kind = OutcomeKind.KEPT if left[path_] == "not_empty" else OutcomeKind.CONFLICT
         elif path_ in since:
             kind = OutcomeKind.CHANGED_SINCE
+        elif path_ in merging:
+            kind = OutcomeKind.MERGED
         else:
             kind = OutcomeKind.REMOVED if state.kind is Kind.ABSENT else OutcomeKind.RESTORED
         found.append(Outcome(kind=kind, path=path_, reason=left.get(path_, "")))

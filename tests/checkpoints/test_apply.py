@@ -71,7 +71,7 @@ class Crash:
         timeline = self.box.service.timeline
         with timeline.database.reading() as db, watched.open_tree() as tree:
             request = Request(target_seq=CheckpointQuery(db, 1).by_number(1).seq, now_seq=before.seq, exact=True)
-            plan = plan_rewind(db, tree, 1, request)
+            plan = plan_rewind(db, tree, 1, request, timeline.blobs.read)
         with timeline.database.writing() as db:
             operation = Operation(
                 id=0,

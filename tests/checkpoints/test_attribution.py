@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from openoxide.checkpoints.attribution import (
     candidates,
     claimed,
     is_told,
+    made_of,
     owners,
     sure_writer,
     touches,
@@ -127,7 +130,7 @@ def test_a_path_is_told_of_by_its_name_or_with_all_below_a_directory_but_not_wit
     assert is_told(path, {b"a": False, b"all": True, b"": True}) is told
 
 
-A, B, C = file(b"a"), file(b"b"), file(b"c")
+A, B, C, D = file(b"a"), file(b"b"), file(b"c"), file(b"d")
 
 
 @pytest.mark.parametrize(
@@ -156,6 +159,41 @@ A, B, C = file(b"a"), file(b"b"), file(b"c")
 )
 def test_what_an_operation_brought_back_is_its_earlier_writers(rows, expected):
     assert owners(A, versions(*rows)) == expected
+
+
+@pytest.mark.parametrize(
+    ("touched", "rows", "owner"),
+    [
+        pytest.param(True, [(B, SURE), (replace(A, mtime_ns=9), OPERATION)], None, id="the base with another time"),
+        pytest.param(True, [(B, SURE), (A, UNKNOWN), (replace(B, mtime_ns=9), OPERATION)], SURE, id="a writer's"),
+        pytest.param(True, [(B, SURE), (replace(B, mode=0o600), OPERATION)], OPERATION, id="more than the time"),
+        pytest.param(False, [(B, SURE), (replace(A, mtime_ns=9), OPERATION)], OPERATION, id="times came back with it"),
+    ],
+)
+def test_what_came_back_with_the_time_of_then_is_its_earlier_writers(touched, rows, owner):
+    found = owners(A, versions(*((state, replace(by, touched=touched)) for state, by in rows)))
+    assert found[-1] == (owner and replace(owner, touched=touched))
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param([(B, SURE), (C, UNKNOWN)], [(A, B, SURE), (B, C, UNKNOWN)], id="one after the other"),
+        pytest.param([(B, SURE), (A, OPERATION)], [], id="taken back"),
+        pytest.param([(B, SURE), (A, OPERATION), (C, UNKNOWN)], [(A, C, UNKNOWN)], id="taken back, then another"),
+        pytest.param(
+            [(B, SURE), (C, UNKNOWN), (B, OPERATION), (D, UNKNOWN)],
+            [(A, B, SURE), (B, D, UNKNOWN)],
+            id="the last of them taken back",
+        ),
+        pytest.param([(B, SURE), (A, OPERATION), (B, OPERATION)], [(A, B, SURE)], id="and done again"),
+        pytest.param([(B, SURE), (C, OPERATION)], [(A, B, SURE), (B, C, OPERATION)], id="a merge"),
+    ],
+)
+def test_what_a_state_is_made_of(rows, expected):
+    found = [(before, version.state, version.writer) for before, version in made_of(A, versions(*rows))]
+    assert found == expected
 
 
 @given(st.lists(st.tuples(st.sampled_from([A, B, C, ABSENT]), st.sampled_from([SURE, SOMEONE, UNKNOWN, OPERATION]))))

@@ -37,7 +37,7 @@ TABLES = {
     ),
     "gap": "id worktree cause opened_ms closed_ms",
     "operation": (
-        "id public_id worktree kind phase at_ms boot_id boot_ms scope exact reverses target before after summary"
+        "id public_id worktree kind phase at_ms boot_id boot_ms scope exact touch reverses target before after summary"
     ),
     "step": "operation number action path old new new_ino",
     "outcome": "id operation kind path reason blob",

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openoxide.checkpoints.merging import Resolution, resolve
 from openoxide.checkpoints.model import ABSENT, FileState, Kind, Version
 from openoxide.checkpoints.plan import (
     Change,
@@ -115,6 +116,7 @@ def check(plan: RewindPlan, decisions: Decisions, then: States, now: States) -> 
     """Each decided path is in one list, and the steps make of ``now`` what the plan promises."""
     assert len(listed(plan)) == len(set(listed(plan)))
     decided = {c.path for c in [*decisions.changes, *decisions.kept]} | {left.path for left in decisions.conflicts}
+    decided |= {one.change.path for one in decisions.contested}
     added = set(listed(plan)) - decided
     assert decided <= set(listed(plan))
     assert added == {change.path for change in plan.restore if change.reason == "parent"}
@@ -139,9 +141,14 @@ def test_a_rewind_of_everything(then, now, writer, exact):
         assert Disk(now).carry_out(steps_of(plan)) == then
 
 
-@given(st.lists(trees(), min_size=2, max_size=5), st.lists(writers, min_size=4, max_size=4))
-def test_a_rewind_of_a_session(moments, by):
+@given(
+    st.lists(trees(), min_size=2, max_size=5),
+    st.lists(writers, min_size=4, max_size=4),
+    st.sampled_from([Resolution.KEEP, Resolution.OVERWRITE]),
+)
+def test_a_rewind_of_a_session(moments, by, resolution):
     decisions = decide_windows(histories(moments, by), {MINE})
+    resolve(decisions, resolution, lambda _: b"", 0)
     check(complete(decisions, surroundings(decisions, moments[0], moments[-1])), decisions, moments[0], moments[-1])
 
 

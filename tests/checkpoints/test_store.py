@@ -234,7 +234,7 @@ def fill(db, number: int) -> None:
     store.begin_window(db, number, window("s"), 5)
     store.open_gap(db, number, "overflow", 5)
     db.execute_sql(
-        "insert into operation values(?, ?, ?, 'undo', 'done', 0, '', 0, '', 0, null, null, null, null, '')",
+        "insert into operation values(?, ?, ?, 'undo', 'done', 0, '', 0, '', 0, 0, null, null, null, null, '')",
         (number, f"o{number}", number),
     )
     db.execute_sql("insert into step values(?, 0, 'mode', x'61', '', '', null)", (number,))

@@ -38,6 +38,7 @@ WATCHED = {
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
 HERE = "/work"
 PLAIN_REWIND = {"checkpoint": "42", "exact": False, "conflict": "keep", "touch": False, "paths": [], "dry_run": False}
+ONLY_P = {**{key: value for key, value in PLAIN_REWIND.items() if key != "checkpoint"}, "turn": "p"}
 
 ASKED = [
     ("status", "status", status(), {}),
@@ -92,6 +93,8 @@ ASKED = [
             "paths": [f"{HERE}/a"],
         },
     ),
+    ("rewind --turn p --only --yes", "rewind", rewound(), {"path": HERE, **ONLY_P}),
+    ("rewind --turn=-1 --only --dry-run", "rewind", planned(), {"path": HERE, **ONLY_P, "turn": "-1", "dry_run": True}),
     ("rewind --continue", "settle", rewound(), {"path": HERE, "action": "continue"}),
     ("rewind --abort", "settle", rewound(), {"path": HERE, "action": "abort"}),
     ("undo --yes", "undo", rewound(kind="undo"), {"path": HERE, "count": 1, "dry_run": False}),
@@ -300,9 +303,6 @@ def test_a_time_travels_as_a_moment_of_the_caller_s_zone(run, daemon, in_japan, 
         "--summarize-from",
         "--summarize-up-to",
         "--memory",
-        "--turn p --only",
-        "--turn p",
-        "--only",
     ],
 )
 def test_what_is_not_built_fails_honestly(run, daemon, flags):
@@ -322,6 +322,12 @@ def test_what_is_not_built_fails_honestly(run, daemon, flags):
         "rewind 42 --continue",
         "rewind --continue --abort",
         "rewind --abort -- a",
+        "rewind --continue --turn p --only",
+        "rewind --turn p --yes",
+        "rewind --only --yes",
+        "rewind 42 --turn p --only --yes",
+        "rewind --turn p --only --scope all --yes",
+        "rewind --turn p --only --exact --yes",
         "diff a --stat --patch",
         "history x",
         "pause",

@@ -257,3 +257,58 @@ def test_a_path_that_is_no_text_comes_with_its_bytes(machine, project):
     assert machine.run("cat", "last", os.fsdecode(b"\xff\n")).code == 5
     sealed(machine)
     assert machine.run("cat", "last", os.fsdecode(b"\xff\n")).out == b"x"
+
+
+@pytest.mark.parametrize(
+    ("conflict", "group", "content"),
+    [
+        ("keep", "conflicts", "agent\n2\n3\nmine\n"),
+        ("merge", "merged", "one\n2\n3\nmine\n"),
+        ("overwrite", "restored", "one\n2\n3\n"),
+    ],
+)
+def test_what_the_user_changed_too_is_kept_merged_or_overwritten(machine, project, conflict, group, content):
+    (project / "text").write_text("one\n2\n3\n")
+    machine.json("turn", "begin", *TURN)
+    (project / "text").write_text("agent\n2\n3\n")
+    machine.json("turn", "end", *TURN)
+    (project / "text").write_text("agent\n2\n3\nmine\n")
+
+    answer = machine.json("rewind", "turn:-1", "--yes", "--conflict", conflict, code=3 if conflict == "keep" else 0)
+
+    assert paths(answer[group]) == ["text"]
+    assert (project / "text").read_text() == content
+    if conflict != "keep":
+        machine.json("undo", "--yes")
+        assert (project / "text").read_text() == "agent\n2\n3\nmine\n"
+
+
+def test_one_turn_is_undone_alone(machine, project):
+    agent_writes(machine, project)
+    machine.json("turn", "begin", *TURN[:-1], "p2")
+    (project / "later").write_text("agent\n")
+    machine.json("turn", "end", *TURN[:-1], "p2")
+
+    answer = machine.json("rewind", "--turn", "p1", "--only", "--yes")
+
+    assert answer.keys() >= REWIND
+    assert (paths(answer["restored"]), paths(answer["removed"])) == (["src/a.py"], ["made"])
+    assert (project / "later").read_text() == "agent\n"
+
+
+def test_touched_files_have_the_time_of_now(machine, project):
+    os.utime(project / "run.sh", (1_000_000_000, 1_000_000_000))
+    before = sealed(machine)["id"]
+    (project / "run.sh").write_text("x")
+    written = (project / "run.sh").stat().st_mtime
+
+    machine.json("rewind", before, "--touch", "--yes")
+
+    assert (project / "run.sh").stat().st_mtime >= written - 1  # the daemon's clock is in milliseconds
+
+
+def test_an_exact_rewind_that_overwrites_does_the_rest(machine, project, held_database):
+    answer = machine.json("rewind", "before", "--exact", "--conflict", "overwrite", "--yes", code=3)
+
+    assert "app.db" in paths(answer["conflicts"])
+    assert paths(answer["restored"]) == ["src/a.py"]

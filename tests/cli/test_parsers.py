@@ -88,6 +88,7 @@ FAST = [
     "rewind 42 --dry-run --scope turn --exact --conflict overwrite --touch --code --no-memory",
     "rewind --yes 42 -- a -b",
     "rewind --yes --continue",
+    "rewind --turn p --only --yes --conflict merge",
     "undo --yes",
     "undo 3 --dry-run",
     "redo --yes 2",

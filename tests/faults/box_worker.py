@@ -38,6 +38,7 @@ def make_first(root: Path) -> None:
     write(root / "becomes_file/inner.txt", b"inner\n")
     write(root / "becomes_folder", b"a file\n")
     write(root / "moved.txt", b"moved\n")
+    write(root / "both.txt", lines())
     (root / "empty").mkdir()
     (root / "link").symlink_to("edited.txt")
 
@@ -52,6 +53,7 @@ def make_second(root: Path) -> None:
     (root / "becomes_folder").unlink()
     write(root / "becomes_folder/inside.txt", b"now a folder\n")
     (root / "moved.txt").rename(root / "moved-away.txt")
+    write(root / "both.txt", lines(b"agent"))
     (root / "empty").chmod(0o700)
     (root / "link").unlink()
     (root / "link").symlink_to("kept.txt")
@@ -76,6 +78,23 @@ def claim(box: Box) -> None:
     ack("named")
 
 
+def make_users(root: Path) -> None:
+    """What the user makes of that."""
+    write(root / "both.txt", lines(b"agent", b"user"), 0o755)
+
+
+def make_merged(root: Path) -> None:
+    """The tree of checkpoint 1 with what the user made, when the agent's changes are taken out."""
+    make_first(root)
+    write(root / "both.txt", lines(b"start", b"user"), 0o755)
+    now_ns = FakeClock().now_ms() * 1_000_000
+    os.utime(root / "both.txt", ns=(now_ns, now_ns))
+
+
+def lines(first: bytes = b"start", last: bytes = b"end") -> bytes:
+    return first + b"\n" + b"between\n" * 20 + last + b"\n"
+
+
 def main(folder: Path, scenario: str, *, late: bool) -> None:
     clock = FakeClock(boot_ms=1_000_000 + HOUR_MS * late)
     if scenario in ("continue", "abort", "recover"):
@@ -90,8 +109,8 @@ def main(folder: Path, scenario: str, *, late: bool) -> None:
     if scenario == "first":
         box.stop()
         return
-    if scenario == "claim":
-        claim(box)
+    if scenario in ("claim", "merge"):
+        {"claim": claim, "merge": merge}[scenario](box)
         box.stop()
         return
     make_second(box.root)
@@ -109,6 +128,18 @@ def main(folder: Path, scenario: str, *, late: bool) -> None:
         box.call("undo")
         ack("undone")
     box.stop()
+
+
+def merge(box: Box) -> None:
+    """The agent's turn is taken back after the user went on with one of its files."""
+    box.call("turn_begin", agent="agent", session="s", prompt="p")
+    make_second(box.root)
+    box.call("turn_end", session="s")
+    make_users(box.root)
+    arm()
+    answer = box.rewind("turn:p", conflict="merge")
+    assert answer["merged"] == [{"path": "both.txt"}], answer
+    ack("merged")
 
 
 def settle(folder: Path, scenario: str, clock: FakeClock) -> None:

@@ -7,6 +7,7 @@ operation that can be settled either way, and the store works on afterwards.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +25,10 @@ from tests.kit.box import Box
 pytestmark = pytest.mark.faults
 
 MODES = ("kill", "torn", "enospc", "eio", "sticky")
-SCENARIOS = ("first", "seal", "rewind", "undo")
+SCENARIOS = ("first", "seal", "rewind", "undo", "merge")
 STAGING = b".openoxide-staging"
 SAMPLE = 6
+Tree = dict[bytes, tuple[object, ...]]
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,28 @@ def new_site(tmp_path: Path, name: object) -> Site:
     return site
 
 
-@pytest.fixture(name="trees", scope="module")
-def _trees(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[bytes, tuple[object, ...]]]:
-    """The two trees as they must be, made without the product."""
-    root = tmp_path_factory.mktemp("trees")
+@dataclass(frozen=True)
+class Trees:
+    """The trees as they must be, made without the product: before the operation, after it, and at each checkpoint."""
+
+    old: Tree
+    new: Tree
+    sealed: dict[str, Tree]
+
+
+@pytest.fixture(name="trees_of", scope="module")
+def _trees_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trees]:
+    root, merged = tmp_path_factory.mktemp("trees"), tmp_path_factory.mktemp("merged")
     box_worker.make_first(root)
-    old = tree_of(root)
+    first = tree_of(root)
     box_worker.make_second(root)
-    return {"old": old, "new": tree_of(root)}
+    second = tree_of(root)
+    box_worker.make_users(root)
+    users = tree_of(root)
+    box_worker.make_merged(merged)
+    plain = Trees(old=first, new=second, sealed={"1": first, "2": second})
+    merging = Trees(old=tree_of(merged), new=users, sealed={"1": first})
+    return lambda scenario: merging if scenario == "merge" else plain
 
 
 @pytest.fixture(name="so", scope="module")
@@ -79,11 +95,7 @@ def lab_for(so: Path, site: Site) -> Lab:
     return Lab(so, [site.root, site.folder / "home"], site.folder, armed=False)
 
 
-def same(tree: dict[bytes, tuple[object, ...]], wanted: dict[bytes, tuple[object, ...]]) -> bool:
-    return not diff_trees(tree, wanted)
-
-
-def judge(site: Site, trees: dict[str, dict[bytes, tuple[object, ...]]], acked: list[str], choice: str) -> str:
+def judge(site: Site, trees: Trees, acked: list[str], choice: str) -> str:
     """What state the run left; AssertionError if it lost anything."""
     box = Box(site.folder, clock=FakeClock(boot_ms=9_000_000))
     try:
@@ -98,13 +110,16 @@ def judge(site: Site, trees: dict[str, dict[bytes, tuple[object, ...]]], acked: 
         now = site.tree()
         if choice == "abort" or not interrupted:
             assert before == now or interrupted
-        which = [name for name, wanted in trees.items() if same(now, wanted)]
-        assert which, (diff_trees(now, trees["new"]), diff_trees(now, trees["old"]))
-        for number, name in (("1", "old"), ("2", "new")):
-            if number in acked:
-                given = site.folder / f"given-{number}"
-                box.call("restore", checkpoint=number, to=str(given), paths=[])
-                assert not diff_trees(tree_of(given), trees[name])
+        which = [name for name in ("old", "new") if not diff_trees(now, getattr(trees, name))]
+        assert which, (diff_trees(now, trees.new), diff_trees(now, trees.old))
+        before_rewinds = {
+            o["pre_rewind_checkpoint"]: trees.new for o in box.call("operations")["items"] if o["kind"] == "rewind"
+        }
+        sealed = {number: tree for number, tree in trees.sealed.items() if number in acked}
+        for name, tree in (sealed | before_rewinds).items():
+            given = site.folder / f"given-{name}"
+            box.call("restore", checkpoint=name, to=str(given), paths=[])
+            assert not diff_trees(tree_of(given), tree)
         works_on(box, site)
         return which[0]
     finally:
@@ -133,7 +148,7 @@ def answered(outcome: Outcome) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_no_fault_loses_an_acknowledged_checkpoint_or_a_byte(scenario, mode, tmp_path, trees, so):
+def test_no_fault_loses_an_acknowledged_checkpoint_or_a_byte(scenario, mode, tmp_path, trees_of, so):
     counting = new_site(tmp_path, "count")
     total = lab_for(so, counting).count(counting.argv(scenario), mode=mode).calls
     assert total > 5
@@ -142,15 +157,15 @@ def test_no_fault_loses_an_acknowledged_checkpoint_or_a_byte(scenario, mode, tmp
         outcome = lab_for(so, site).run(site.argv(scenario), mode=mode, at=at)
         answered(outcome)
         acked = outcome.acknowledged
-        state = judge(site, trees, acked, "continue" if at % 2 else "abort")
-        if scenario == "first" or "rewound" in acked:
+        state = judge(site, trees_of(scenario), acked, "continue" if at % 2 else "abort")
+        if scenario == "first" or {"rewound", "merged"} & {*acked}:
             assert state == "old"
         if scenario == "seal" or "undone" in acked:
             assert state == "new"
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_fault_in_a_claim_leaves_it_whole_or_to_be_made_again(mode, tmp_path, trees, so):
+def test_a_fault_in_a_claim_leaves_it_whole_or_to_be_made_again(mode, tmp_path, trees_of, so):
     counting = new_site(tmp_path, "count")
     total = lab_for(so, counting).count(counting.argv("claim"), mode=mode).calls
     assert total > 5
@@ -164,7 +179,7 @@ def test_a_fault_in_a_claim_leaves_it_whole_or_to_be_made_again(mode, tmp_path, 
             with suppress(NotFoundError):  # it had ended
                 box_worker.name_edits(box)
             assert certainty_of(box, "edited.txt") == "sure"
-        assert judge(site, trees, outcome.acknowledged, "abort") == "new"
+        assert judge(site, trees_of("claim"), outcome.acknowledged, "abort") == "new"
 
 
 def certainty_of(box: Box, name: str) -> str:
@@ -174,14 +189,15 @@ def certainty_of(box: Box, name: str) -> str:
 
 @pytest.mark.parametrize("scenario", ["recover", "continue", "abort"])
 @pytest.mark.parametrize("mode", ["kill", "enospc", "eio"])
-def test_a_fault_while_settling_can_be_settled_again(scenario, mode, tmp_path, trees, so):
+@pytest.mark.parametrize("operation", ["rewind", "merge"])
+def test_a_fault_while_settling_can_be_settled_again(operation, scenario, mode, tmp_path, trees_of, so):
     late = scenario != "recover"
-    counting = new_site(tmp_path, "rewind")
-    total = lab_for(so, counting).count(counting.argv("rewind"), mode="kill").calls
+    counting = new_site(tmp_path, operation)
+    total = lab_for(so, counting).count(counting.argv(operation), mode="kill").calls
     for killed_at in points(total, sample=sample_size(3), seed=2)[1:]:
         for again in points(40, sample=sample_size(3), seed=killed_at):
             site = new_site(tmp_path, f"{killed_at}-{again}")
-            first = lab_for(so, site).run(site.argv("rewind"), mode="kill", at=killed_at)
+            first = lab_for(so, site).run(site.argv(operation), mode="kill", at=killed_at)
             second = lab_for(so, site).run(site.argv(scenario, late=late), mode=mode, at=again)
             answered(second)
-            judge(site, trees, first.acknowledged, "continue" if again % 2 else "abort")
+            judge(site, trees_of(operation), first.acknowledged, "continue" if again % 2 else "abort")
