@@ -164,10 +164,10 @@ def test_what_an_operation_brought_back_is_its_earlier_writers(rows, expected):
 @pytest.mark.parametrize(
     ("touched", "rows", "owner"),
     [
-        pytest.param(True, [(B, SURE), (replace(A, mtime_ns=9), OPERATION)], None, id="the base with another time"),
-        pytest.param(True, [(B, SURE), (A, UNKNOWN), (replace(B, mtime_ns=9), OPERATION)], SURE, id="a writer's"),
-        pytest.param(True, [(B, SURE), (replace(B, mode=0o600), OPERATION)], OPERATION, id="more than the time"),
-        pytest.param(False, [(B, SURE), (replace(A, mtime_ns=9), OPERATION)], OPERATION, id="times came back with it"),
+        pytest.param(True, [(B, SURE), (A._replace(mtime_ns=9), OPERATION)], None, id="the base with another time"),
+        pytest.param(True, [(B, SURE), (A, UNKNOWN), (B._replace(mtime_ns=9), OPERATION)], SURE, id="a writer's"),
+        pytest.param(True, [(B, SURE), (B._replace(mode=0o600), OPERATION)], OPERATION, id="more than the time"),
+        pytest.param(False, [(B, SURE), (A._replace(mtime_ns=9), OPERATION)], OPERATION, id="times came back with it"),
     ],
 )
 def test_what_came_back_with_the_time_of_then_is_its_earlier_writers(touched, rows, owner):
