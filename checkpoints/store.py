@@ -132,6 +132,7 @@ def _checkpoint(row: CheckpointRow) -> Checkpoint:
         counts=Counts(added=row.added, modified=row.modified, removed=row.removed),
         skipped=row.skipped,
         failed=row.failed,
+        forgotten_at_ms=row.forgotten_ms,
     )
 
 
@@ -153,7 +154,7 @@ def insert_checkpoint(db: Transaction, checkpoint: Checkpoint) -> None:
         c.id, c.worktree, c.number, c.seq, c.created_at_ms, c.trigger.value, c.name, int(c.pinned), c.expires_at_ms,
         c.turn, c.agent, c.session, c.prompt, int(c.coverage.complete), int(c.coverage.late), c.coverage.cause,
         c.git.head, c.git.branch, c.git.origin, c.counts.added, c.counts.modified, c.counts.removed, c.skipped,
-        c.manifest_hash, c.failed, None,
+        c.manifest_hash, c.failed, c.forgotten_at_ms,
     )  # fmt: skip
     db.execute_sql(_INSERT_CHECKPOINT, values)
 
@@ -168,6 +169,17 @@ def newest_seq(db: Transaction, worktree: int) -> int | None:
     """The position of the newest checkpoint that is sealed and kept."""
     row = db.execute_sql(_NEWEST, (worktree,)).fetchone()
     return row[0] if row is not None else None
+
+
+def set_pinned(db: Transaction, public_id: str, *, pinned: bool, expires_at_ms: int | None) -> None:
+    """Mark a checkpoint as never to be forgotten, or take the mark off; when it expires from then on."""
+    query = CheckpointRow.update(pinned=int(pinned), expires_ms=expires_at_ms)
+    query.where(CheckpointRow.public_id == public_id).execute(db)
+
+
+def set_name(db: Transaction, public_id: str, name: str | None) -> None:
+    """Name a checkpoint, or take its name off."""
+    CheckpointRow.update(name=name).where(CheckpointRow.public_id == public_id).execute(db)
 
 
 class CheckpointQuery:

@@ -29,6 +29,9 @@ COMMANDS = {
     "checkpoint": Entry("checkpoint", "checkpoint", "seal a checkpoint now"),
     "log": Entry("checkpoint", "log", "list checkpoints, newest first"),
     "show": Entry("checkpoint", "show", "show one checkpoint"),
+    "pin": Entry("keeping", "pin", "keep a checkpoint for good"),
+    "unpin": Entry("keeping", "unpin", "let a pinned checkpoint expire again"),
+    "name": Entry("keeping", "name", "name a checkpoint"),
     "diff": Entry("diff", "diff", "compare two checkpoints, or one with the worktree"),
     "cat": Entry("diff", "cat", "print a file as it was"),
     "restore": Entry("restore", "restore", "copy a checkpoint out into another directory"),
@@ -43,7 +46,7 @@ COMMANDS = {
 }
 
 NOT_BUILT = frozenset(
-    "pause unpause history pin unpin name forget expire prune purge check repair doctor du resume fork export import "
+    "pause unpause history forget expire prune purge check repair doctor du resume fork export import "
     "share sessions memory agents service config uninstall".split()
 ) | {"projects move", "projects join"}
 

@@ -63,6 +63,9 @@ TABLE = {
         }
     ),
     "show": Command(positionals=(Positional("checkpoint"),)),
+    "pin": Command(positionals=(Positional("checkpoint"),)),
+    "unpin": Command(positionals=(Positional("checkpoint"),)),
+    "name": Command(positionals=(Positional("checkpoint"), Positional("text"))),
     "diff": Command(
         positionals=(Positional("old"), Positional("new", required=False)),
         options={

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.protocol import (
         CheckpointObject,
         Items,
+        KeepAnswer,
         RestoreAnswer,
         RewindAnswer,
         ShowAnswer,
@@ -122,6 +123,16 @@ class Client:
 
     def show(self, path: str, checkpoint: str) -> ShowAnswer:
         return cast("ShowAnswer", self.call("show", {"path": path, "checkpoint": checkpoint}))
+
+    def pin(self, path: str, checkpoint: str) -> KeepAnswer:
+        return cast("KeepAnswer", self.call("pin", {"path": path, "checkpoint": checkpoint}))
+
+    def unpin(self, path: str, checkpoint: str) -> KeepAnswer:
+        return cast("KeepAnswer", self.call("unpin", {"path": path, "checkpoint": checkpoint}))
+
+    def name(self, path: str, checkpoint: str, name: str) -> KeepAnswer:
+        """An empty ``name`` takes the name off."""
+        return cast("KeepAnswer", self.call("name", {"path": path, "checkpoint": checkpoint, "name": name}))
 
     def diff(self, path: str, a: str, b: str | None = None, *, paths: Sequence[str] = (), patch: bool = False) -> Items:
         return cast("Items", self.call("diff", _given(path=path, a=a, b=b, paths=list(paths), patch=patch)))

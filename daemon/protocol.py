@@ -74,6 +74,7 @@ class CheckpointObject(TypedDict):
     skipped: int
     manifest_hash: str
     failed: str | None
+    forgotten_at: str | None
 
 
 class GitObject(TypedDict):
@@ -106,6 +107,13 @@ class DiffItem(TypedDict):
     writer: str | None
     certainty: str
     patch: NotRequired[str]
+
+
+class KeepAnswer(CheckpointObject):
+    """``pin``, ``unpin`` and ``name``. ``note``: what the checkpoint's name alone does not say."""
+
+    ok: bool
+    note: NotRequired[str]
 
 
 class WatchAnswer(TypedDict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from openoxide.daemon.operations import checkpointing, declaring, looking, rewinding, settling, watching
+from openoxide.daemon.operations import checkpointing, declaring, keeping, looking, rewinding, settling, watching
 from openoxide.daemon.operations.looking import View
 from openoxide.daemon.requests import Request, path
 
@@ -29,6 +29,9 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "status": watching.status,
     "stop": watching.stop,
     "checkpoint": checkpointing.checkpoint,
+    "pin": keeping.pin,
+    "unpin": keeping.unpin,
+    "name": keeping.name,
     "rewind": rewinding.rewind,
     "undo": rewinding.undo,
     "redo": rewinding.redo,

@@ -15,7 +15,7 @@ from openoxide.checkpoints.diff import Difference, differences
 from openoxide.checkpoints.journal import Operation, OutcomeKind
 from openoxide.checkpoints.materialise import materialise, prepare_target
 from openoxide.checkpoints.model import ABSENT, Checkpoint, FileState, Kind, Worktree, Writer
-from openoxide.checkpoints.naming import parse, resolve
+from openoxide.checkpoints.naming import Lookup, Resolved, parse, resolve
 from openoxide.checkpoints.patch import unified
 from openoxide.checkpoints.plan import within_paths
 from openoxide.checkpoints.timeline import Timeline
@@ -63,11 +63,16 @@ def holds(root: bytes, path: bytes) -> bool:
 
 def named_checkpoint(view: View, name: str) -> tuple[Checkpoint, str]:
     """The checkpoint that ``name`` means, and a note where it is not exactly what was asked for."""
+    with view.timeline.database.reading() as db:
+        found = resolved(store.CheckpointQuery(db, view.id), name, view.now_ms)
+    return found.checkpoint, found.note
+
+
+def resolved(among: Lookup, name: str, now_ms: int) -> Resolved:
+    """What ``name`` means ``among`` some checkpoints; for a caller that acts on it in the same transaction."""
     zone = datetime.now().astimezone().tzinfo
     assert zone is not None
-    with view.timeline.database.reading() as db:
-        found = resolve(parse(name, view.now_ms, zone), store.CheckpointQuery(db, view.id))
-    return found.checkpoint, found.note
+    return resolve(parse(name, now_ms, zone), among)
 
 
 def require_known(view: View, chosen: tuple[bytes, ...]) -> None:

@@ -119,6 +119,9 @@ WINDOW = {"agent": "claude", "session": "s-1"}
             {"path": "/w", "limit": 0, "all": True, "session": "s", "since": "@10m", "cursor": "9"},
         ),
         (lambda c: c.show("/w", "last"), "show", {"path": "/w", "checkpoint": "last"}),
+        (lambda c: c.pin("/w", "1"), "pin", {"path": "/w", "checkpoint": "1"}),
+        (lambda c: c.unpin("/w", "1"), "unpin", {"path": "/w", "checkpoint": "1"}),
+        (lambda c: c.name("/w", "1", ""), "name", {"path": "/w", "checkpoint": "1", "name": ""}),
         (lambda c: c.diff("/w", "1"), "diff", {"path": "/w", "a": "1", "paths": [], "patch": False}),
         (
             lambda c: c.diff("/w", "1", "2", paths=("/w/a",), patch=True),
