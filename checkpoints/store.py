@@ -6,6 +6,7 @@ several stores. The tables themselves are made by ``schema.py``; a test compares
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import peewee
@@ -182,17 +183,25 @@ def set_name(db: Transaction, public_id: str, name: str | None) -> None:
     CheckpointRow.update(name=name).where(CheckpointRow.public_id == public_id).execute(db)
 
 
-class CheckpointQuery:
-    """Checkpoints of one worktree, as naming and listing ask for them; sealed and kept ones unless said otherwise."""
+def set_forgotten(db: Transaction, public_ids: Sequence[str], at_ms: int | None) -> None:
+    """Move checkpoints to trash, or out of it again (None)."""
+    CheckpointRow.update(forgotten_ms=at_ms).where(CheckpointRow.public_id.in_(public_ids)).execute(db)
 
-    def __init__(self, db: Transaction, worktree: int) -> None:
+
+class CheckpointQuery:
+    """Checkpoints of one worktree, as naming and listing ask for them: sealed and kept ones unless said otherwise, or
+    those in ``trash``.
+    """
+
+    def __init__(self, db: Transaction, worktree: int, *, trash: bool = False) -> None:
         self._db = db
         self._worktree = worktree
+        self._trash = trash
 
     def _kept(self, *, all_of_them: bool = False) -> Any:
         query = CheckpointRow.select().where(CheckpointRow.worktree == self._worktree)
         if not all_of_them:
-            query = query.where(CheckpointRow.failed.is_null() & CheckpointRow.forgotten_ms.is_null())
+            query = query.where(CheckpointRow.failed.is_null(), CheckpointRow.forgotten_ms.is_null(not self._trash))
         return query
 
     def _all(self, query: Any) -> list[Checkpoint]:

@@ -32,6 +32,8 @@ COMMANDS = {
     "pin": Entry("keeping", "pin", "keep a checkpoint for good"),
     "unpin": Entry("keeping", "unpin", "let a pinned checkpoint expire again"),
     "name": Entry("keeping", "name", "name a checkpoint"),
+    "forget": Entry("forgetting", "forget", "move checkpoints to trash"),
+    "unforget": Entry("forgetting", "unforget", "take them back out of trash"),
     "diff": Entry("diff", "diff", "compare two checkpoints, or one with the worktree"),
     "cat": Entry("diff", "cat", "print a file as it was"),
     "restore": Entry("restore", "restore", "copy a checkpoint out into another directory"),
@@ -46,7 +48,7 @@ COMMANDS = {
 }
 
 NOT_BUILT = frozenset(
-    "pause unpause history forget expire prune purge check repair doctor du resume fork export import "
+    "pause unpause history expire prune purge check repair doctor du resume fork export import "
     "share sessions memory agents service config uninstall".split()
 ) | {"projects move", "projects join"}
 

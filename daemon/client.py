@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.launch import Launch
     from openoxide.daemon.protocol import (
         CheckpointObject,
+        ForgetAnswer,
         Items,
         KeepAnswer,
         RestoreAnswer,
@@ -133,6 +134,13 @@ class Client:
     def name(self, path: str, checkpoint: str, name: str) -> KeepAnswer:
         """An empty ``name`` takes the name off."""
         return cast("KeepAnswer", self.call("name", {"path": path, "checkpoint": checkpoint, "name": name}))
+
+    def forget(self, path: str, checkpoints: Sequence[str], *, dry_run: bool = False) -> ForgetAnswer:
+        request = {"path": path, "checkpoints": list(checkpoints), "dry_run": dry_run}
+        return cast("ForgetAnswer", self.call("forget", request))
+
+    def unforget(self, path: str, checkpoints: Sequence[str]) -> Items:
+        return cast("Items", self.call("unforget", {"path": path, "checkpoints": list(checkpoints)}))
 
     def diff(self, path: str, a: str, b: str | None = None, *, paths: Sequence[str] = (), patch: bool = False) -> Items:
         return cast("Items", self.call("diff", _given(path=path, a=a, b=b, paths=list(paths), patch=patch)))

@@ -116,6 +116,26 @@ class KeepAnswer(CheckpointObject):
     note: NotRequired[str]
 
 
+class KeptObject(TypedDict):
+    """A checkpoint that is not forgotten. ``reason``: pinned, newest, needed_by_undo or recent_turn."""
+
+    id: str
+    number: int
+    name: str | None
+    reason: str
+
+
+class ForgetAnswer(TypedDict):
+    """``forget`` and its dry run. ``freed_bytes`` is 0: what is forgotten is in trash."""
+
+    ok: bool
+    dry_run: bool
+    forgotten: list[CheckpointObject]
+    kept: list[KeptObject]
+    freed_bytes: int
+    notes: list[str]
+
+
 class WatchAnswer(TypedDict):
     """``watch``."""
 

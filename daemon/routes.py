@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from openoxide.daemon.operations import checkpointing, declaring, keeping, looking, rewinding, settling, watching
+from openoxide.daemon.operations import (
+    checkpointing,
+    declaring,
+    forgetting,
+    keeping,
+    looking,
+    rewinding,
+    settling,
+    watching,
+)
 from openoxide.daemon.operations.looking import View
 from openoxide.daemon.requests import Request, path
 
@@ -32,6 +41,8 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "pin": keeping.pin,
     "unpin": keeping.unpin,
     "name": keeping.name,
+    "forget": forgetting.forget,
+    "unforget": forgetting.unforget,
     "rewind": rewinding.rewind,
     "undo": rewinding.undo,
     "redo": rewinding.redo,

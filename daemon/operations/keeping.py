@@ -43,7 +43,7 @@ def unpin(service: Service, request: Request, _report: Reporter) -> KeepAnswer:
 
     def change(db: Transaction, _: CheckpointQuery, found: Checkpoint) -> None:
         if found.pinned:
-            store.set_pinned(db, found.id, pinned=False, expires_at_ms=_expiry(service))
+            store.set_pinned(db, found.id, pinned=False, expires_at_ms=expiry(service))
 
     return _changed(service, request, change)
 
@@ -78,7 +78,7 @@ def _changed(service: Service, request: Request, change: Change) -> KeepAnswer:
     return answer
 
 
-def _expiry(service: Service) -> int | None:
+def expiry(service: Service) -> int | None:
     """When a checkpoint expires whose time begins now."""
     ttl_days = service.settings.retention.ttl_days
     return service.clock.now_ms() + ttl_days * DAY_MS if ttl_days else None

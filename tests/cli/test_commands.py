@@ -34,6 +34,7 @@ WATCHED = {
     "skipped": 2,
     "created": True,
 }
+FORGOTTEN = {"ok": True, "dry_run": False, "forgotten": [checkpoint()], "kept": [], "freed_bytes": 0, "notes": []}
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
 HERE = "/work"
 PLAIN_REWIND = {"checkpoint": "42", "exact": False, "conflict": "keep", "touch": False, "paths": [], "dry_run": False}
@@ -58,6 +59,9 @@ ASKED = [
     ("pin 42", "pin", SEALED, {"path": HERE, "checkpoint": "42"}),
     ("unpin 42", "unpin", SEALED, {"path": HERE, "checkpoint": "42"}),
     ("name 42 good", "name", SEALED, {"path": HERE, "checkpoint": "42", "name": "good"}),
+    ("forget 42 x --yes", "forget", FORGOTTEN, {"path": HERE, "checkpoints": ["42", "x"], "dry_run": False}),
+    ("forget 42 --dry-run", "forget", FORGOTTEN, {"path": HERE, "checkpoints": ["42"], "dry_run": True}),
+    ("unforget 42 x", "unforget", {"ok": True, "items": [checkpoint()]}, {"path": HERE, "checkpoints": ["42", "x"]}),
     ("show 42", "show", shown(), {"path": HERE, "checkpoint": "42"}),
     ("diff a", "diff", ITEMS, {"path": HERE, "a": "a", "paths": [], "patch": False}),
     (
@@ -237,7 +241,23 @@ def test_newer_files_that_stay_come_with_the_way_to_remove_them(run, daemon):
     assert run("--json", "rewind", "42", "--yes").complaint == ""
 
 
-@pytest.mark.parametrize("line", ["rewind 42", "rewind 42 --json", "undo", "redo 2", "unwatch --delete-history"])
+KEPT = {"id": "k" * 16, "number": 7, "name": None, "reason": "pinned"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [({}, 0), ({"kept": [KEPT]}, 3), ({"kept": [KEPT], "forgotten": []}, 3), ({"kept": [KEPT], "dry_run": True}, 0)],
+)
+def test_what_is_kept_although_it_should_go_means_done_in_part(run, daemon, answer, code):
+    daemon.answers["forget"] = {**FORGOTTEN, **answer}
+
+    assert run("forget", "42", "7", "--dry-run" if answer.get("dry_run") else "--yes").code == code
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["rewind 42", "forget 42", "forget 42 --json", "rewind 42 --json", "undo", "redo 2", "unwatch --delete-history"],
+)
 def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
     ended = run(*line.split())
 
@@ -279,6 +299,8 @@ def test_what_is_not_built_fails_honestly(run, daemon, flags):
         "expire",
         "pin",
         "name 42",
+        "forget --yes",
+        "unforget",
         "pause",
         "frobnicate",
         "",

@@ -122,6 +122,8 @@ WINDOW = {"agent": "claude", "session": "s-1"}
         (lambda c: c.pin("/w", "1"), "pin", {"path": "/w", "checkpoint": "1"}),
         (lambda c: c.unpin("/w", "1"), "unpin", {"path": "/w", "checkpoint": "1"}),
         (lambda c: c.name("/w", "1", ""), "name", {"path": "/w", "checkpoint": "1", "name": ""}),
+        (lambda c: c.forget("/w", ("1",)), "forget", {"path": "/w", "checkpoints": ["1"], "dry_run": False}),
+        (lambda c: c.unforget("/w", ("1",)), "unforget", {"path": "/w", "checkpoints": ["1"]}),
         (lambda c: c.diff("/w", "1"), "diff", {"path": "/w", "a": "1", "paths": [], "patch": False}),
         (
             lambda c: c.diff("/w", "1", "2", paths=("/w/a",), patch=True),
