@@ -36,6 +36,7 @@ COMMANDS = {
     "unforget": Entry("forgetting", "unforget", "take them back out of trash"),
     "diff": Entry("diff", "diff", "compare two checkpoints, or one with the worktree"),
     "cat": Entry("diff", "cat", "print a file as it was"),
+    "history": Entry("history", "history", "list versions of a path, what vanished, or where a text stood"),
     "restore": Entry("restore", "restore", "copy a checkpoint out into another directory"),
     "rewind": Entry("rewind", "rewind", "bring the worktree back to a checkpoint"),
     "undo": Entry("undo", "undo", "take back the last operations"),
@@ -48,7 +49,7 @@ COMMANDS = {
 }
 
 NOT_BUILT = frozenset(
-    "pause unpause history expire prune purge check repair doctor du resume fork export import "
+    "pause unpause expire prune purge check repair doctor du resume fork export import "
     "share sessions memory agents service config uninstall".split()
 ) | {"projects move", "projects join"}
 

@@ -75,6 +75,16 @@ TABLE = {
         },
         paths=True,
     ),
+    "history": Command(
+        positionals=(Positional("path", required=False),),
+        options={
+            "--deleted": Option("deleted", FLAG),
+            "--search": Option("search"),
+            "--binary": Option("binary", FLAG),
+            "--limit": Option("limit", NUMBER),
+        },
+        paths=True,
+    ),
     "cat": Command(positionals=(Positional("checkpoint"), Positional("file"))),
     "rewind": Command(
         positionals=(Positional("checkpoint", required=False),),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         KeepAnswer,
         RestoreAnswer,
         RewindAnswer,
+        SearchAnswer,
         ShowAnswer,
         StatusAnswer,
         WatchAnswer,
@@ -147,6 +148,34 @@ class Client:
 
     def cat(self, path: str, checkpoint: str, file: str) -> bytes:
         return self.call_bytes("cat", {"path": path, "checkpoint": checkpoint, "file": file})
+
+    def history(
+        self,
+        path: str,
+        *,
+        file: str | None = None,
+        paths: Sequence[str] = (),
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Items:
+        """Every version of ``file``; without one what vanished of ``paths``."""
+        request = _given(path=path, file=file, deleted=file is None, paths=list(paths), limit=limit, cursor=cursor)
+        return cast("Items", self.call("history", request))
+
+    def search(
+        self,
+        path: str,
+        text: str,
+        *,
+        binary: bool = False,
+        paths: Sequence[str] = (),
+        limit: int | None = None,
+        cursor: str | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> SearchAnswer:
+        """``history`` of a text."""
+        request = _given(path=path, search=text, binary=binary, paths=list(paths), limit=limit, cursor=cursor)
+        return cast("SearchAnswer", self.call("history", request, progress))
 
     def restore(
         self,

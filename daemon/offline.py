@@ -37,7 +37,7 @@ def answer(name: str, request: dict[str, Any], environ: Mapping[str, str]) -> di
     home = home_from(dict(environ))
     if name not in ANSWERABLE:
         raise StoreReadOnlyError(
-            f"{home.folder} cannot be written", hint="status, log, show, diff, cat and restore still work"
+            f"{home.folder} cannot be written", hint="status, log, show, diff, history, cat and restore still work"
         )
     if not home.timeline_db.exists():
         raise StoreReadOnlyError(f"{home.folder} cannot be written and holds no store", hint="make it writable")

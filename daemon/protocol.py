@@ -180,6 +180,59 @@ class Items(TypedDict):
     note: NotRequired[str]
 
 
+class CheckpointReference(TypedDict):
+    """A checkpoint that is only named."""
+
+    id: str
+    number: int
+    name: str | None
+    created_at: str
+
+
+class MomentObject(TypedDict):
+    """A recorded change. ``at``: it had been recorded by then, None while nothing was sealed since; ``checkpoint``: the one
+    that holds what it is told for, None where it was overwritten before one was sealed.
+    """
+
+    seq: int
+    at: str | None
+    checkpoint: CheckpointReference | None
+    writer: str | None
+    certainty: str
+
+
+class VersionItem(MomentObject):
+    """One version of a path (``checkpoint``: the first that holds it), or one that vanished (the last that held it, with
+    ``state`` as it was). ``status`` is that of a diff, None where neither it nor the version before was recorded.
+    """
+
+    path: str
+    path_b64: NotRequired[str]
+    reason: NotRequired[str]
+    status: str | None
+    state: StateObject | None
+
+
+class StretchItem(TypedDict):
+    """Versions of one path that hold a text, one after the other. ``vanished``: None where it still stands there."""
+
+    path: str
+    path_b64: NotRequired[str]
+    first: MomentObject
+    last: MomentObject
+    vanished: MomentObject | None
+    versions: int
+
+
+class SearchAnswer(Items):
+    """``history --search``: what was looked through, the files left out as binary, and the stored ones that are damaged."""
+
+    searched: int
+    searched_bytes: int
+    binary: int
+    damaged: int
+
+
 class RewindAnswer(TypedDict):
     """``rewind``, ``undo`` and ``redo``, and their dry runs (``operation`` is None there). ``plan_seq`` is the position a
     dry run of ``rewind`` looked at: given back with the rewind itself, whatever changed after it is a conflict.

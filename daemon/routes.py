@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from openoxide.daemon.operations import (
@@ -11,12 +12,14 @@ from openoxide.daemon.operations import (
     forgetting,
     keeping,
     looking,
+    recalling,
     rewinding,
     settling,
     watching,
 )
 from openoxide.daemon.operations.looking import View
 from openoxide.daemon.requests import Request, path
+from openoxide.errors import NotFoundError, RootVanishedError
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Handler, Reporter
@@ -29,6 +32,7 @@ LOOKING: Mapping[str, Callable[[View, Request], Any]] = {
     "cat": looking.cat,
     "restore": looking.restore,
     "operations": looking.operations,
+    "history": recalling.history,
 }
 
 DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
@@ -59,6 +63,7 @@ def routes(service: Service) -> dict[str, Handler]:
     found: dict[str, Handler] = {name: _doing(service, act) for name, act in DOING.items()}
     found |= {name: _looking(service, look) for name, look in LOOKING.items()}
     found["diff"] = _diff(service)
+    found["history"] = _history(service)
     return found
 
 
@@ -79,5 +84,17 @@ def _diff(service: Service) -> Handler:
         with service.using(path(request)) as watched:
             watched.record()
             return looking.diff(service.view(watched.worktree), request)
+
+    return handle
+
+
+def _history(service: Service) -> Handler:
+    """A history ends with what stands there now, where that is watched."""
+
+    def handle(request: Request, report: Reporter) -> Any:
+        worktree = service.known(path(request))
+        with suppress(NotFoundError, RootVanishedError), service.using(path(request)) as watched:
+            watched.record()
+        return recalling.history(service.view(worktree), request, report)
 
     return handle

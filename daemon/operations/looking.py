@@ -182,14 +182,14 @@ def _seq_of(named: tuple[Checkpoint, str]) -> tuple[int, str]:
 
 def _items(db: Transaction, view: View, found: list[Difference], upto: int, patches: Timeline | None) -> list[Any]:
     writers = rows.last_writers(db, view.id, [d.path for d in found], upto)
-    names = {writer: _writer_name(db, writer) for writer in set(writers.values())}
+    names = {writer: writer_name(db, writer) for writer in set(writers.values())}
     return [
         diff_item(d, writers[d.path].certainty.value, names[writers[d.path]], _patch(patches, d) if patches else None)
         for d in found
     ]
 
 
-def _writer_name(db: Transaction, writer: Writer) -> str | None:
+def writer_name(db: Transaction, writer: Writer) -> str | None:
     """``agent/session`` of the windows, ``operation`` for our own."""
     if writer.operation is not None:
         return "operation"

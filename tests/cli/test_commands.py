@@ -35,6 +35,7 @@ WATCHED = {
     "created": True,
 }
 FORGOTTEN = {"ok": True, "dry_run": False, "forgotten": [checkpoint()], "kept": [], "freed_bytes": 0, "notes": []}
+SEARCHED = {**ITEMS, "searched": 3, "searched_bytes": 5, "binary": 0, "damaged": 0}
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
 HERE = "/work"
 PLAIN_REWIND = {"checkpoint": "42", "exact": False, "conflict": "keep", "touch": False, "paths": [], "dry_run": False}
@@ -71,6 +72,19 @@ ASKED = [
         {"path": HERE, "a": "a", "b": "b", "paths": [f"{HERE}/x", "/y", "/z"], "patch": True},
     ),
     ("cat 42 x/../a", "cat", b"", {"path": HERE, "checkpoint": "42", "file": f"{HERE}/a"}),
+    (
+        "history x/../a --limit 3",
+        "history",
+        ITEMS,
+        {"path": HERE, "file": f"{HERE}/a", "deleted": False, "paths": [], "limit": 3},
+    ),
+    ("history --deleted -- a", "history", ITEMS, {"path": HERE, "deleted": True, "paths": [f"{HERE}/a"]}),
+    (
+        "history --search def --binary --limit 2 -- a",
+        "history",
+        SEARCHED,
+        {"path": HERE, "search": "def", "binary": True, "paths": [f"{HERE}/a"], "limit": 2},
+    ),
     (
         "restore 42 --to out -- a",
         "restore",
@@ -241,6 +255,20 @@ def test_newer_files_that_stay_come_with_the_way_to_remove_them(run, daemon):
     assert run("--json", "rewind", "42", "--yes").complaint == ""
 
 
+def test_a_search_that_met_damage_is_done_in_part(run, daemon):
+    daemon.answers["history"] = {**SEARCHED, "damaged": 1}
+
+    ended = run("history", "--search", "x")
+
+    assert (ended.code, "1 DAMAGED and not searched" in ended.text) == (3, True)
+
+
+def test_history_says_when_there_is_more(run, daemon):
+    daemon.answers["history"] = {**SEARCHED, "next": "7"}
+
+    assert "there are more" in run("history", "--search", "x", "--limit", "7").complaint
+
+
 KEPT = {"id": "k" * 16, "number": 7, "name": None, "reason": "pinned"}
 
 
@@ -298,6 +326,13 @@ def test_what_is_not_built_fails_honestly(run, daemon, flags):
         "diff a --stat --patch",
         "expire",
         "pin",
+        "history",
+        "history a --deleted",
+        "history a --search x",
+        "history --deleted --search x",
+        "history a -- b",
+        "history a --binary",
+        "history --search=",
         "name 42",
         "forget --yes",
         "unforget",

@@ -130,6 +130,17 @@ WINDOW = {"agent": "claude", "session": "s-1"}
             "diff",
             {"path": "/w", "a": "1", "b": "2", "paths": ["/w/a"], "patch": True},
         ),
+        (lambda c: c.history("/w", file="/w/a"), "history", {"path": "/w", "file": "/w/a", "deleted": False, "paths": []}),
+        (
+            lambda c: c.history("/w", paths=("/w/a",), limit=3, cursor="9"),
+            "history",
+            {"path": "/w", "deleted": True, "paths": ["/w/a"], "limit": 3, "cursor": "9"},
+        ),
+        (
+            lambda c: c.search("/w", "x", binary=True, paths=("/w/a",), limit=3, cursor="9"),
+            "history",
+            {"path": "/w", "search": "x", "binary": True, "paths": ["/w/a"], "limit": 3, "cursor": "9"},
+        ),
         (
             lambda c: c.restore("/w", "1", "/to"),
             "restore",
