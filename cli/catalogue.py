@@ -25,6 +25,7 @@ COMMANDS = {
     "unwatch": Entry("watch", "unwatch", "stop watching it"),
     "stop": Entry("status", "stop", "stop a daemon that was started on demand"),
     "projects": Entry("status", "projects", "list all known worktrees"),
+    "du": Entry("du", "du", "show what is stored where, and for what"),
     "status": Entry("status", "status", "show the health of the daemon and of each worktree"),
     "checkpoint": Entry("checkpoint", "checkpoint", "seal a checkpoint now"),
     "log": Entry("checkpoint", "log", "list checkpoints, newest first"),
@@ -49,7 +50,7 @@ COMMANDS = {
 }
 
 NOT_BUILT = frozenset(
-    "pause unpause expire prune purge check repair doctor du resume fork export import "
+    "pause unpause expire prune purge check repair doctor resume fork export import "
     "share sessions memory agents service config uninstall".split()
 ) | {"projects move", "projects join"}
 

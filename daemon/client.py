@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.launch import Launch
     from openoxide.daemon.protocol import (
         CheckpointObject,
+        DuAnswer,
         ForgetAnswer,
         Items,
         KeepAnswer,
@@ -78,6 +79,9 @@ class Client:
 
     def status(self) -> StatusAnswer:
         return cast("StatusAnswer", self.call("status", {}))
+
+    def du(self) -> DuAnswer:
+        return cast("DuAnswer", self.call("du", {}))
 
     def projects(self) -> Items:
         return cast("Items", self.call("projects", {}))

@@ -338,6 +338,61 @@ class ProjectItem(TypedDict):
     last_change_at: str | None
 
 
+class HomePart(TypedDict):
+    """One part of the home, in bytes on disk."""
+
+    name: str
+    what: str
+    size_bytes: int
+    files: int
+
+
+class DayUsage(TypedDict):
+    """What was stored for the first time on a day (UTC)."""
+
+    day: str
+    contents: int
+    stored_bytes: int
+
+
+class PathUsage(TypedDict):
+    """What all contents that a path ever had take."""
+
+    path: str
+    path_b64: NotRequired[str]
+    contents: int
+    stored_bytes: int
+
+
+class WorktreeUsage(TypedDict):
+    """One worktree: its files now (``logical_bytes``), all contents of its history, what they take in the store, and what of
+    that no other worktree names.
+    """
+
+    root: str
+    project: str
+    watching: bool
+    checkpoints: int
+    files: int
+    logical_bytes: int
+    history_bytes: int
+    stored_bytes: int
+    unique_bytes: int
+    growth: list[DayUsage]
+    largest: list[PathUsage]
+
+
+class DuAnswer(TypedDict):
+    """``du``. ``freeable_bytes``: stored, and needed by nothing; an estimate."""
+
+    ok: bool
+    home: str
+    total_bytes: int
+    freeable_bytes: int
+    parts: list[HomePart]
+    worktrees: list[WorktreeUsage]
+
+
 class WindowAnswer(TypedDict):
     """``turn begin|end`` and ``tool begin|end``."""
 

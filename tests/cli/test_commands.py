@@ -36,6 +36,7 @@ WATCHED = {
 }
 FORGOTTEN = {"ok": True, "dry_run": False, "forgotten": [checkpoint()], "kept": [], "freed_bytes": 0, "notes": []}
 SEARCHED = {**ITEMS, "searched": 3, "searched_bytes": 5, "binary": 0, "damaged": 0}
+MEASURED = {"ok": True, "home": "/h", "total_bytes": 1, "freeable_bytes": 0, "parts": [], "worktrees": []}
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
 HERE = "/work"
 PLAIN_REWIND = {"checkpoint": "42", "exact": False, "conflict": "keep", "touch": False, "paths": [], "dry_run": False}
@@ -43,6 +44,7 @@ PLAIN_REWIND = {"checkpoint": "42", "exact": False, "conflict": "keep", "touch":
 ASKED = [
     ("status", "status", status(), {}),
     ("projects", "projects", ITEMS, {}),
+    ("du", "du", MEASURED, {}),
     ("stop", "stop", {"ok": True}, {}),
     ("watch", "watch", WATCHED, {"path": HERE, "allow_broad": False}),
     ("watch sub --allow-broad", "watch", WATCHED, {"path": f"{HERE}/sub", "allow_broad": True}),

@@ -103,6 +103,7 @@ WINDOW = {"agent": "claude", "session": "s-1"}
     [
         (lambda c: c.status(), "status", {}),
         (lambda c: c.projects(), "projects", {}),
+        (lambda c: c.du(), "du", {}),
         (lambda c: c.watch("/w"), "watch", {"path": "/w", "allow_broad": False}),
         (lambda c: c.watch("/", allow_broad=True), "watch", {"path": "/", "allow_broad": True}),
         (lambda c: c.unwatch("/w"), "unwatch", {"path": "/w", "delete_history": False}),
