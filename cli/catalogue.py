@@ -26,6 +26,10 @@ COMMANDS = {
     "stop": Entry("status", "stop", "stop a daemon that was started on demand"),
     "projects": Entry("status", "projects", "list all known worktrees"),
     "du": Entry("du", "du", "show what is stored where, and for what"),
+    "config list": Entry("config", "list_all", "list the settings with their defaults"),
+    "config get": Entry("config", "get", "print one setting"),
+    "config set": Entry("config", "change", "change one setting"),
+    "config edit": Entry("config", "edit", "edit config.toml; it is checked before it is used"),
     "status": Entry("status", "status", "show the health of the daemon and of each worktree"),
     "checkpoint": Entry("checkpoint", "checkpoint", "seal a checkpoint now"),
     "log": Entry("checkpoint", "log", "list checkpoints, newest first"),
@@ -51,7 +55,7 @@ COMMANDS = {
 
 NOT_BUILT = frozenset(
     "pause unpause expire prune purge check repair doctor resume fork export import "
-    "share sessions memory agents service config uninstall".split()
+    "share sessions memory agents service uninstall".split()
 ) | {"projects move", "projects join"}
 
 EXIT_STATUS = {

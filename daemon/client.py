@@ -102,6 +102,14 @@ class Client:
             time.sleep(POLL_SECONDS)
         return answer
 
+    def runs(self) -> bool:
+        """Whether a daemon answers now, of whatever version. Never starts one."""
+        try:
+            Client(self._path, autostart=False, timeout_seconds=self._timeout_seconds).call("ping", {})
+        except DaemonUnreachableError:
+            return False
+        return True
+
     def checkpoint(
         self,
         path: str,
