@@ -118,7 +118,7 @@ def edit(home: Home, run_editor: Callable[[Path], None]) -> bool:
         replace_file(copy, start)
     try:
         run_editor(copy)
-        after = copy.read_bytes()
+        after = _edited(copy)
         if after != start:
             _take_over(home, before, after)
     except BaseException as error:
@@ -130,6 +130,13 @@ def edit(home: Home, run_editor: Callable[[Path], None]) -> bool:
         raise
     shutil.rmtree(folder)
     return after != start
+
+
+def _edited(copy: Path) -> bytes:
+    try:
+        return copy.read_bytes()
+    except FileNotFoundError as error:
+        raise FailedError("the editor left no file behind", hint="config.toml is as it was") from error
 
 
 def _take_over(home: Home, before: bytes | None, after: bytes) -> None:
@@ -162,6 +169,8 @@ def _read(home: Home) -> bytes | None:
         return home.config.read_bytes()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise FailedError(f"{home.config} cannot be read: {error.strerror}", hint="check what it is") from error
 
 
 def _refuse_link(home: Home) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from openoxide.errors import UsageError
+from openoxide.errors import FailedError, UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,8 @@ def load_settings(path: Path) -> Settings:
         return Settings()
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}", hint="correct the file or move it away") from error
+    except OSError as error:
+        raise FailedError(f"{path} cannot be read: {error.strerror}", hint="check what it is") from error
     return parse_settings(text, path)
 
 

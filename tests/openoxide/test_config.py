@@ -255,6 +255,21 @@ class TestEditing:
         assert flat(load_settings(home.config))["retention.ttl_days"] == 30
         assert "config-" in raised.value.hint
 
+    def test_an_editor_that_leaves_nothing_behind_changes_nothing(self, home):
+        home.config.write_text(WRITTEN)
+
+        with pytest.raises(FailedError, match="no file"):
+            config.edit(home, lambda copy: copy.unlink())
+
+        assert home.config.read_text() == WRITTEN
+        assert os.listdir(home.folder) == ["config.toml"]
+
+    def test_a_folder_in_its_place_is_told(self, home):
+        home.config.mkdir()
+        for act in (lambda: config.edit(home, lambda _: None), lambda: config.entries(home)):
+            with pytest.raises(FailedError, match="cannot be read"):
+                act()
+
     @pytest.mark.parametrize("typed", [False, True])
     def test_an_editor_that_fails_changes_nothing(self, home, typed):
         def fail(copy: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from openoxide.errors import UsageError
+from openoxide.errors import FailedError, UsageError
 from openoxide.settings import CaptureSettings, RetentionSettings, Settings, load_settings
 
 
@@ -77,6 +77,11 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
     path.write_bytes(b"# \xff\xfe")
     with pytest.raises(UsageError, match="not valid TOML"):
         load_settings(path)
+
+
+def test_what_cannot_be_read_is_told(tmp_path):
+    with pytest.raises(FailedError, match="cannot be read"):
+        load_settings(tmp_path)
 
 
 @pytest.mark.parametrize("section", [CaptureSettings, RetentionSettings])
