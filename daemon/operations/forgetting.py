@@ -89,8 +89,8 @@ def _take_back(db: Transaction, service: Service, found: Checkpoint) -> str:
     """What could not be taken back with it, empty if nothing."""
     taken: Sequence[Checkpoint] = CheckpointQuery(db, found.worktree).by_name(found.name) if found.name else ()
     store.set_forgotten(db, [found.id], None)
-    anew = expiry(service)
-    later = max(anew, found.expires_at_ms) if anew is not None and found.expires_at_ms is not None else anew
+    anew, before = expiry(service), found.expires_at_ms
+    later = None if anew is None or before is None else max(anew, before)  # None: never
     store.set_pinned(db, found.id, pinned=found.pinned, expires_at_ms=later)
     if not taken:
         return ""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from openoxide.errors import NotFoundError, UsageError
+from openoxide.settings import RetentionSettings, Settings
 from tests.kit import FakeClock
-from tests.kit.box import Box
+from tests.kit.box import NO_QUIET, Box
 
 DAY_MS = 86_400_000
 
@@ -147,6 +148,20 @@ def test_what_comes_back_late_does_not_expire_at_once(box, clock):
     (item,) = box.call("unforget", checkpoints=["2"])["items"]
 
     assert item["expires_at"] == fresh["expires_at"]
+
+
+def test_what_never_expires_still_does_not_when_it_comes_back(tmp_path):
+    with Box(tmp_path, clock=FakeClock()) as box:
+        box.settings = Settings(capture=NO_QUIET, retention=RetentionSettings(ttl_days=0))
+        box.stop()
+        box.start()
+        box.watch()
+        box.checkpoint()
+        box.settings = Settings(capture=NO_QUIET)
+        box.stop()
+        box.start()
+        forget(box, 1)
+        assert box.call("unforget", checkpoints=["1"])["items"][0]["expires_at"] is None
 
 
 def test_a_name_that_was_given_away_stays_where_it_is(box):
