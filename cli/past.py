@@ -38,7 +38,11 @@ def search(answer: SearchAnswer, zone: tzinfo | None = None) -> str:
 
 def _stretch(item: StretchItem, zone: tzinfo | None) -> list[str]:
     gone = item["vanished"]
-    ends = f"vanished {_at(gone, zone)}  {_writer(gone)}" if gone else "still there"
+    reason = printable(item.get("reason", ""))
+    if gone is None:
+        ends = f"then {reason}" if reason else "still there"
+    else:
+        ends = f"{f'not recorded ({reason}) since' if reason else 'vanished'} {_at(gone, zone)}  {_writer(gone)}"
     first, last = item["first"], item["last"]
     return [
         f"{printable(item['path'])}  {count(item['versions'], 'version')}, {ends}",

@@ -214,10 +214,14 @@ class VersionItem(MomentObject):
 
 
 class StretchItem(TypedDict):
-    """Versions of one path that hold a text, one after the other. ``vanished``: None where it still stands there."""
+    """Versions of one path that hold a text, one after the other. ``vanished``: None where it still stands there, or where
+    ``reason`` is ``not_searched``: what came then is binary or damaged. Another ``reason`` is why the path was not recorded
+    from then on.
+    """
 
     path: str
     path_b64: NotRequired[str]
+    reason: NotRequired[str]
     first: MomentObject
     last: MomentObject
     vanished: MomentObject | None

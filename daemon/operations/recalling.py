@@ -131,10 +131,11 @@ class _Telling:
 
     def stretch(self, item: Stretch) -> StretchItem:
         """Where a text stood, with the first and the last checkpoint that hold it there, and the first without it."""
-        held = item.first_seq, item.until_seq
-        gone = item.gone_seq
+        held, gone = (item.first_seq, item.until_seq), item.gone_seq
+        unknown_since = "" if item.until_seq is None else "not_searched"
+        reason = unknown_since if gone is None else _skip_reason(self._versions[gone].state)
         return {
-            **path_entry(item.path),  # type: ignore[typeddict-unknown-key]
+            **path_entry(item.path, reason),  # type: ignore[typeddict-unknown-key]
             "first": self._moment(item.first_seq, self._positions.first(*held)),
             "last": self._moment(item.last_seq, self._positions.last(*held)),
             "vanished": None if gone is None else self._moment(gone, self._positions.first(gone, None)),
@@ -142,9 +143,8 @@ class _Telling:
         }
 
     def _item(self, seq: int, status: str | None, state: FileState, checkpoint: Position | None) -> VersionItem:
-        reason = (state.target or b"").decode() if state.kind is Kind.SKIPPED else ""
         return {
-            **path_entry(self._versions[seq].path, reason),  # type: ignore[typeddict-unknown-key]
+            **path_entry(self._versions[seq].path, _skip_reason(state)),  # type: ignore[typeddict-unknown-key]
             **self._moment(seq, checkpoint),
             "status": status,
             "state": state_object(state),
@@ -159,6 +159,10 @@ class _Telling:
             "writer": self._writers[writer],
             "certainty": writer.certainty.value,
         }
+
+
+def _skip_reason(state: FileState) -> str:
+    return (state.target or b"").decode() if state.kind is Kind.SKIPPED else ""
 
 
 def _reference(position: Position) -> CheckpointReference:

@@ -47,7 +47,12 @@ def test_a_search_tells_from_when_to_when():
     }
     answer = {
         "ok": True,
-        "items": [stretch, {**stretch, "vanished": None, "versions": 1}],
+        "items": [
+            stretch,
+            {**stretch, "vanished": None, "versions": 1},
+            {**stretch, "vanished": None, "reason": "not_searched"},
+            {**stretch, "reason": "too_large"},
+        ],
         "searched": 1,
         "searched_bytes": 2048,
         "binary": 2,
@@ -59,6 +64,12 @@ def test_a_search_tells_from_when_to_when():
           first 2026-11-29 12:00:00  #3 (kmqzvwxy)  unknown
           last  2026-11-29 12:00:00  in no checkpoint  unknown
         src/a.py  1 version, still there
+          first 2026-11-29 12:00:00  #3 (kmqzvwxy)  unknown
+          last  2026-11-29 12:00:00  in no checkpoint  unknown
+        src/a.py  2 versions, then not_searched
+          first 2026-11-29 12:00:00  #3 (kmqzvwxy)  unknown
+          last  2026-11-29 12:00:00  in no checkpoint  unknown
+        src/a.py  2 versions, not recorded (too_large) since 2026-11-29 12:00:00  likely codex/s1
           first 2026-11-29 12:00:00  #3 (kmqzvwxy)  unknown
           last  2026-11-29 12:00:00  in no checkpoint  unknown
         1 content searched, 2.0 KiB, 2 binary left out

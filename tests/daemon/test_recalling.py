@@ -267,6 +267,20 @@ class TestSearch:
         assert (search(box)["items"], search(box)["binary"]) == ([], 1)
         assert [item["path"] for item in search(box, binary=True)["items"]] == ["b"]
 
+    def test_what_is_not_recorded_any_more_did_not_lose_its_text(self, box):
+        write(box, "b", NEEDLE)
+        write(box, "c", NEEDLE)
+        seal(box)
+        write(box, ".oxideignore", b"b\n")
+        write(box, "c", b"\0" + NEEDLE)
+        hidden = seal(box)
+
+        skipped, binary = search(box)["items"]
+
+        assert (skipped["reason"], held(skipped["vanished"])) == ("oxideignore", hidden["number"])
+        assert (binary["reason"], binary["vanished"]) == ("not_searched", None)
+        assert held(binary["last"]) == hidden["number"] - 1
+
     def test_the_same_content_is_read_once(self, box):
         for name in ("b", "c", "d/e"):
             write(box, name, NEEDLE)
