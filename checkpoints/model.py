@@ -260,6 +260,7 @@ class Checkpoint:
     counts: Counts = field(default_factory=Counts)
     skipped: int = 0
     failed: str | None = None
+    forgotten_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

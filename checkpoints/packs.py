@@ -10,13 +10,14 @@ alone. A blob of BIG_BYTES or more is a file of its own under ``big/``, named by
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import zstandard
 
@@ -208,7 +209,7 @@ class Packs:
             source = open(self.big / name.hex(), "rb")  # noqa: SIM115 - the stream reader closes it
         except OSError as error:
             raise StoreDamagedError(f"blob {name.hex()[:12]} cannot be opened: {error}") from error
-        return zstandard.ZstdDecompressor().stream_reader(source, closefd=True)
+        return io.BufferedReader(_Unpacked(source, name), _CHUNK)
 
     def prepare(self) -> None:
         """Make the folders and remove what an interrupted copy left behind."""
@@ -225,6 +226,27 @@ def decompress(payload: bytes, place: Place) -> bytes:
     if place.codec == PLAIN:
         return payload
     return zstandard.ZstdDecompressor().decompress(payload, max_output_size=place.raw)
+
+
+class _Unpacked(io.RawIOBase):
+    """The raw bytes of a big blob's file; damage that the decompressor meets is damage of the store."""
+
+    def __init__(self, source: BinaryIO, name: BlobHash) -> None:
+        self._reader = zstandard.ZstdDecompressor().stream_reader(source, closefd=True)
+        self._name = name
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            return self._reader.readinto(buffer)
+        except zstandard.ZstdError as error:
+            raise StoreDamagedError(f"blob {self._name.hex()[:12]} cannot be unpacked: {error}") from error
+
+    def close(self) -> None:
+        self._reader.close()  # type: ignore[no-untyped-call]
+        super().close()
 
 
 def _private(path: str, flags: int) -> int:

@@ -37,6 +37,10 @@ where p.worktree = ? and v.seq <= ? {where} group by p.id
 """
 # what was claimed after a version was recorded goes before what was recorded with it
 _CLAIM = "left join claim c on c.path = v.path and c.seq = v.seq"
+_VERSIONS = f"""
+select p.path, v.seq, v.kind, v.mode, v.size, v.mtime_ns, b.hash, v.target, v.flags, coalesce(c.writer, v.writer)
+from path p join version v on v.path = p.id {_CLAIM} left join blob b on b.id = v.blob
+"""  # noqa: S608
 _LIVE = """
 select p.path, l.kind, l.mode, l.size, l.mtime_ns, b.hash, l.target, l.flags, l.dev, l.ino, l.stat_size,
   l.stat_mtime_ns, l.ctime_ns, l.stat_mode, l.nlink, l.read_at_ns
@@ -335,19 +339,26 @@ def versions_between(
     db: Transaction, worktree: int, paths: Iterable[bytes], after: int, upto: int
 ) -> dict[bytes, list[Version]]:
     """The rows of each of ``paths`` in ``(after, upto]``, oldest first."""
-    query = f"""
-      select p.path, v.seq, v.kind, v.mode, v.size, v.mtime_ns, b.hash, v.target, v.flags,
-        coalesce(c.writer, v.writer)
-      from path p join version v on v.path = p.id {_CLAIM} left join blob b on b.id = v.blob
-      where p.worktree = ? and v.seq > ? and v.seq <= ? and p.path in ({{}}) order by p.path, v.seq
-    """  # noqa: S608
-    found = list(_batched(db, query, (worktree, after, upto), [*paths]))
-    writers = read_writers(db, {row[9] for row in found if row[9] is not None})
+    query = _VERSIONS + "where p.worktree = ? and v.seq > ? and v.seq <= ? and p.path in ({}) order by p.path, v.seq"
     versions: dict[bytes, list[Version]] = {}
-    for row in found:
-        version = Version(path=row[0], seq=row[1], state=_state(*row[2:9]), writer=writers.get(row[9], UNKNOWN_WRITER))
-        versions.setdefault(row[0], []).append(version)
+    for version in _read_versions(db, _batched(db, query, (worktree, after, upto), [*paths])):
+        versions.setdefault(version.path, []).append(version)
     return versions
+
+
+def versions_at(db: Transaction, worktree: int, seqs: Iterable[int]) -> dict[int, Version]:
+    """The rows at these positions."""
+    found = _batched(db, _VERSIONS + "where v.worktree = ? and v.seq in ({})", (worktree,), [*seqs])
+    return {version.seq: version for version in _read_versions(db, found)}
+
+
+def _read_versions(db: Transaction, found: Iterable[tuple[Any, ...]]) -> list[Version]:
+    rows = list(found)
+    writers = read_writers(db, {row[9] for row in rows if row[9] is not None})
+    return [
+        Version(path=row[0], seq=row[1], state=_state(*row[2:9]), writer=writers.get(row[9], UNKNOWN_WRITER))
+        for row in rows
+    ]
 
 
 def insert_writer(db: Transaction, writer: Writer) -> int | None:

@@ -6,6 +6,7 @@ several stores. The tables themselves are made by ``schema.py``; a test compares
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import peewee
@@ -132,6 +133,7 @@ def _checkpoint(row: CheckpointRow) -> Checkpoint:
         counts=Counts(added=row.added, modified=row.modified, removed=row.removed),
         skipped=row.skipped,
         failed=row.failed,
+        forgotten_at_ms=row.forgotten_ms,
     )
 
 
@@ -153,7 +155,7 @@ def insert_checkpoint(db: Transaction, checkpoint: Checkpoint) -> None:
         c.id, c.worktree, c.number, c.seq, c.created_at_ms, c.trigger.value, c.name, int(c.pinned), c.expires_at_ms,
         c.turn, c.agent, c.session, c.prompt, int(c.coverage.complete), int(c.coverage.late), c.coverage.cause,
         c.git.head, c.git.branch, c.git.origin, c.counts.added, c.counts.modified, c.counts.removed, c.skipped,
-        c.manifest_hash, c.failed, None,
+        c.manifest_hash, c.failed, c.forgotten_at_ms,
     )  # fmt: skip
     db.execute_sql(_INSERT_CHECKPOINT, values)
 
@@ -170,17 +172,36 @@ def newest_seq(db: Transaction, worktree: int) -> int | None:
     return row[0] if row is not None else None
 
 
-class CheckpointQuery:
-    """Checkpoints of one worktree, as naming and listing ask for them; sealed and kept ones unless said otherwise."""
+def set_pinned(db: Transaction, public_id: str, *, pinned: bool, expires_at_ms: int | None) -> None:
+    """Mark a checkpoint as never to be forgotten, or take the mark off; when it expires from then on."""
+    query = CheckpointRow.update(pinned=int(pinned), expires_ms=expires_at_ms)
+    query.where(CheckpointRow.public_id == public_id).execute(db)
 
-    def __init__(self, db: Transaction, worktree: int) -> None:
+
+def set_name(db: Transaction, public_id: str, name: str | None) -> None:
+    """Name a checkpoint, or take its name off."""
+    CheckpointRow.update(name=name).where(CheckpointRow.public_id == public_id).execute(db)
+
+
+def set_forgotten(db: Transaction, public_ids: Sequence[str], at_ms: int | None) -> None:
+    """Move checkpoints to trash, or out of it again (None)."""
+    CheckpointRow.update(forgotten_ms=at_ms).where(CheckpointRow.public_id.in_(public_ids)).execute(db)
+
+
+class CheckpointQuery:
+    """Checkpoints of one worktree, as naming and listing ask for them: sealed and kept ones unless said otherwise, or
+    those in ``trash``.
+    """
+
+    def __init__(self, db: Transaction, worktree: int, *, trash: bool = False) -> None:
         self._db = db
         self._worktree = worktree
+        self._trash = trash
 
     def _kept(self, *, all_of_them: bool = False) -> Any:
         query = CheckpointRow.select().where(CheckpointRow.worktree == self._worktree)
         if not all_of_them:
-            query = query.where(CheckpointRow.failed.is_null() & CheckpointRow.forgotten_ms.is_null())
+            query = query.where(CheckpointRow.failed.is_null(), CheckpointRow.forgotten_ms.is_null(not self._trash))
         return query
 
     def _all(self, query: Any) -> list[Checkpoint]:

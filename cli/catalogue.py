@@ -25,12 +25,23 @@ COMMANDS = {
     "unwatch": Entry("watch", "unwatch", "stop watching it"),
     "stop": Entry("status", "stop", "stop a daemon that was started on demand"),
     "projects": Entry("status", "projects", "list all known worktrees"),
+    "du": Entry("du", "du", "show what is stored where, and for what"),
+    "config list": Entry("config", "list_all", "list the settings with their defaults"),
+    "config get": Entry("config", "get", "print one setting"),
+    "config set": Entry("config", "change", "change one setting"),
+    "config edit": Entry("config", "edit", "edit config.toml; it is checked before it is used"),
     "status": Entry("status", "status", "show the health of the daemon and of each worktree"),
     "checkpoint": Entry("checkpoint", "checkpoint", "seal a checkpoint now"),
     "log": Entry("checkpoint", "log", "list checkpoints, newest first"),
     "show": Entry("checkpoint", "show", "show one checkpoint"),
+    "pin": Entry("keeping", "pin", "keep a checkpoint for good"),
+    "unpin": Entry("keeping", "unpin", "let a pinned checkpoint expire again"),
+    "name": Entry("keeping", "name", "name a checkpoint"),
+    "forget": Entry("forgetting", "forget", "move checkpoints to trash"),
+    "unforget": Entry("forgetting", "unforget", "take them back out of trash"),
     "diff": Entry("diff", "diff", "compare two checkpoints, or one with the worktree"),
     "cat": Entry("diff", "cat", "print a file as it was"),
+    "history": Entry("history", "history", "list versions of a path, what vanished, or where a text stood"),
     "restore": Entry("restore", "restore", "copy a checkpoint out into another directory"),
     "rewind": Entry("rewind", "rewind", "bring the worktree back to a checkpoint"),
     "undo": Entry("undo", "undo", "take back the last operations"),
@@ -43,8 +54,8 @@ COMMANDS = {
 }
 
 NOT_BUILT = frozenset(
-    "pause unpause history pin unpin name forget expire prune purge check repair doctor du resume fork export import "
-    "share sessions memory agents service config uninstall".split()
+    "pause unpause expire prune purge check repair doctor resume fork export import "
+    "share sessions memory agents service uninstall".split()
 ) | {"projects move", "projects join"}
 
 EXIT_STATUS = {

@@ -64,12 +64,25 @@ TABLE = {
         }
     ),
     "show": Command(positionals=(Positional("checkpoint"),)),
+    "pin": Command(positionals=(Positional("checkpoint"),)),
+    "unpin": Command(positionals=(Positional("checkpoint"),)),
+    "name": Command(positionals=(Positional("checkpoint"), Positional("text"))),
     "diff": Command(
         positionals=(Positional("old"), Positional("new", required=False)),
         options={
             "--stat": Option("stat", FLAG),
             "--name-status": Option("name_status", FLAG),
             "--patch": Option("patch", FLAG),
+        },
+        paths=True,
+    ),
+    "history": Command(
+        positionals=(Positional("path", required=False),),
+        options={
+            "--deleted": Option("deleted", FLAG),
+            "--search": Option("search"),
+            "--binary": Option("binary", FLAG),
+            "--limit": Option("limit", NUMBER),
         },
         paths=True,
     ),

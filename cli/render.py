@@ -13,6 +13,7 @@ from openoxide.cli.units import ago, count, duration, local, size, until
 from openoxide.daemon.protocol import (
     Changed,
     CheckpointObject,
+    ForgetAnswer,
     OperationItem,
     PathEntry,
     ProjectItem,
@@ -59,6 +60,20 @@ def log(items: Sequence[CheckpointObject], now: datetime, zone: tzinfo | None = 
         for item in items
     ]
     return table(rows, right=(0,)) or "no checkpoints"
+
+
+def forget(answer: ForgetAnswer, now: datetime) -> str:
+    """What went, or would go, to trash, and what stays and why."""
+    lines = [f"  - {checkpoint(item, now)}" for item in answer["forgotten"]]
+    lines += [
+        f"  = checkpoint #{item['number']} ({short(item['id'])})  kept: {item['reason']}" for item in answer["kept"]
+    ]
+    number = count(len(answer["forgotten"]), "checkpoint")
+    lines.append(f"plan: forget {number}" if answer["dry_run"] else f"{number} forgotten")
+    lines += map(printable, answer["notes"])
+    if answer["forgotten"]:
+        lines.append("no space is freed by this: they are in trash, `oxide-ctl unforget` takes them back")
+    return "\n".join(lines)
 
 
 def show(answer: ShowAnswer, now: datetime, *, zone: tzinfo | None = None, verbose: bool = False) -> str:
@@ -197,7 +212,9 @@ def _remarks(item: CheckpointObject, now: datetime) -> Iterator[str]:
         yield "pinned"
     if item["late"] or not item["complete"] or item["failed"]:
         yield _coverage(item)
-    if expiry := _expiry(item, now):
+    if item["forgotten_at"]:
+        yield f"in trash, forgotten {ago(item['forgotten_at'], now)}"
+    elif expiry := _expiry(item, now):
         yield expiry
 
 

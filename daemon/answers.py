@@ -43,6 +43,7 @@ def checkpoint_object(checkpoint: Checkpoint) -> CheckpointObject:
         "skipped": c.skipped,
         "manifest_hash": c.manifest_hash.hex(),
         "failed": c.failed,
+        "forgotten_at": time_or_none(c.forgotten_at_ms),
     }
 
 

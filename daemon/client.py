@@ -35,9 +35,13 @@ if TYPE_CHECKING:
     from openoxide.daemon.launch import Launch
     from openoxide.daemon.protocol import (
         CheckpointObject,
+        DuAnswer,
+        ForgetAnswer,
         Items,
+        KeepAnswer,
         RestoreAnswer,
         RewindAnswer,
+        SearchAnswer,
         ShowAnswer,
         StatusAnswer,
         WatchAnswer,
@@ -76,6 +80,9 @@ class Client:
     def status(self) -> StatusAnswer:
         return cast("StatusAnswer", self.call("status", {}))
 
+    def du(self) -> DuAnswer:
+        return cast("DuAnswer", self.call("du", {}))
+
     def projects(self) -> Items:
         return cast("Items", self.call("projects", {}))
 
@@ -94,6 +101,14 @@ class Client:
         while before and _identity(self._path) == before and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         return answer
+
+    def runs(self) -> bool:
+        """Whether a daemon answers now, of whatever version. Never starts one."""
+        try:
+            Client(self._path, autostart=False, timeout_seconds=self._timeout_seconds).call("ping", {})
+        except DaemonUnreachableError:
+            return False
+        return True
 
     def checkpoint(
         self,
@@ -124,11 +139,56 @@ class Client:
     def show(self, path: str, checkpoint: str) -> ShowAnswer:
         return cast("ShowAnswer", self.call("show", {"path": path, "checkpoint": checkpoint}))
 
+    def pin(self, path: str, checkpoint: str) -> KeepAnswer:
+        return cast("KeepAnswer", self.call("pin", {"path": path, "checkpoint": checkpoint}))
+
+    def unpin(self, path: str, checkpoint: str) -> KeepAnswer:
+        return cast("KeepAnswer", self.call("unpin", {"path": path, "checkpoint": checkpoint}))
+
+    def name(self, path: str, checkpoint: str, name: str) -> KeepAnswer:
+        """An empty ``name`` takes the name off."""
+        return cast("KeepAnswer", self.call("name", {"path": path, "checkpoint": checkpoint, "name": name}))
+
+    def forget(self, path: str, checkpoints: Sequence[str], *, dry_run: bool = False) -> ForgetAnswer:
+        request = {"path": path, "checkpoints": list(checkpoints), "dry_run": dry_run}
+        return cast("ForgetAnswer", self.call("forget", request))
+
+    def unforget(self, path: str, checkpoints: Sequence[str]) -> Items:
+        return cast("Items", self.call("unforget", {"path": path, "checkpoints": list(checkpoints)}))
+
     def diff(self, path: str, a: str, b: str | None = None, *, paths: Sequence[str] = (), patch: bool = False) -> Items:
         return cast("Items", self.call("diff", _given(path=path, a=a, b=b, paths=list(paths), patch=patch)))
 
     def cat(self, path: str, checkpoint: str, file: str) -> bytes:
         return self.call_bytes("cat", {"path": path, "checkpoint": checkpoint, "file": file})
+
+    def history(
+        self,
+        path: str,
+        *,
+        file: str | None = None,
+        paths: Sequence[str] = (),
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Items:
+        """Every version of ``file``; without one what vanished of ``paths``."""
+        request = _given(path=path, file=file, deleted=file is None, paths=list(paths), limit=limit, cursor=cursor)
+        return cast("Items", self.call("history", request))
+
+    def search(
+        self,
+        path: str,
+        text: str,
+        *,
+        binary: bool = False,
+        paths: Sequence[str] = (),
+        limit: int | None = None,
+        cursor: str | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> SearchAnswer:
+        """``history`` of a text."""
+        request = _given(path=path, search=text, binary=binary, paths=list(paths), limit=limit, cursor=cursor)
+        return cast("SearchAnswer", self.call("history", request, progress))
 
     def restore(
         self,

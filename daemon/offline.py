@@ -20,6 +20,7 @@ from openoxide.checkpoints.timeline import Timeline
 from openoxide.clock import SystemClock
 from openoxide.daemon.answers import time_or_none
 from openoxide.daemon.operations.looking import View, holds
+from openoxide.daemon.operations.measuring import measured
 from openoxide.daemon.protocol import printable
 from openoxide.daemon.requests import path
 from openoxide.daemon.routes import LOOKING
@@ -27,7 +28,7 @@ from openoxide.db import Database
 from openoxide.errors import NotFoundError, OpenOxideError, StoreReadOnlyError
 from openoxide.paths import home_from
 
-ANSWERABLE = frozenset({*LOOKING, "status"})
+ANSWERABLE = frozenset({*LOOKING, "status", "du"})
 
 
 def answer(name: str, request: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any] | bytes:
@@ -37,7 +38,7 @@ def answer(name: str, request: dict[str, Any], environ: Mapping[str, str]) -> di
     home = home_from(dict(environ))
     if name not in ANSWERABLE:
         raise StoreReadOnlyError(
-            f"{home.folder} cannot be written", hint="status, log, show, diff, cat and restore still work"
+            f"{home.folder} cannot be written", hint="status, log, show, diff, history, du, cat and restore still work"
         )
     if not home.timeline_db.exists():
         raise StoreReadOnlyError(f"{home.folder} cannot be written and holds no store", hint="make it writable")
@@ -47,6 +48,8 @@ def answer(name: str, request: dict[str, Any], environ: Mapping[str, str]) -> di
         try:
             if name == "status":
                 return _status(timeline, str(home.folder))
+            if name == "du":
+                return {**measured(timeline, home, SystemClock().now_ms())}
             view = View(timeline=timeline, worktree=_find(timeline, path(request)), now_ms=SystemClock().now_ms())
             found: dict[str, Any] | bytes = LOOKING[name](view, request)
             return found

@@ -74,6 +74,7 @@ class CheckpointObject(TypedDict):
     skipped: int
     manifest_hash: str
     failed: str | None
+    forgotten_at: str | None
 
 
 class GitObject(TypedDict):
@@ -106,6 +107,33 @@ class DiffItem(TypedDict):
     writer: str | None
     certainty: str
     patch: NotRequired[str]
+
+
+class KeepAnswer(CheckpointObject):
+    """``pin``, ``unpin`` and ``name``. ``note``: what the checkpoint's name alone does not say."""
+
+    ok: bool
+    note: NotRequired[str]
+
+
+class KeptObject(TypedDict):
+    """A checkpoint that is not forgotten. ``reason``: pinned, newest, needed_by_undo or recent_turn."""
+
+    id: str
+    number: int
+    name: str | None
+    reason: str
+
+
+class ForgetAnswer(TypedDict):
+    """``forget`` and its dry run. ``freed_bytes`` is 0: what is forgotten is in trash."""
+
+    ok: bool
+    dry_run: bool
+    forgotten: list[CheckpointObject]
+    kept: list[KeptObject]
+    freed_bytes: int
+    notes: list[str]
 
 
 class WatchAnswer(TypedDict):
@@ -151,6 +179,63 @@ class Items(TypedDict):
     items: list[Any]
     next: NotRequired[str]
     note: NotRequired[str]
+
+
+class CheckpointReference(TypedDict):
+    """A checkpoint that is only named."""
+
+    id: str
+    number: int
+    name: str | None
+    created_at: str
+
+
+class MomentObject(TypedDict):
+    """A recorded change. ``at``: it had been recorded by then, None while nothing was sealed since; ``checkpoint``: the one
+    that holds what it is told for, None where it was overwritten before one was sealed.
+    """
+
+    seq: int
+    at: str | None
+    checkpoint: CheckpointReference | None
+    writer: str | None
+    certainty: str
+
+
+class VersionItem(MomentObject):
+    """One version of a path (``checkpoint``: the first that holds it), or one that vanished (the last that held it, with
+    ``state`` as it was). ``status`` is that of a diff, None where neither it nor the version before was recorded.
+    """
+
+    path: str
+    path_b64: NotRequired[str]
+    reason: NotRequired[str]
+    status: str | None
+    state: StateObject | None
+
+
+class StretchItem(TypedDict):
+    """Versions of one path that hold a text, one after the other. ``vanished``: None where it still stands there, or where
+    ``reason`` is ``not_searched``: what came then is binary or damaged. Another ``reason`` is why the path was not recorded
+    from then on.
+    """
+
+    path: str
+    path_b64: NotRequired[str]
+    reason: NotRequired[str]
+    first: MomentObject
+    last: MomentObject
+    vanished: MomentObject | None
+    versions: int
+
+
+class SearchAnswer(Items):
+    """``history --search``: what was looked through, the files left out as binary, and the stored ones that are damaged."""
+
+    searched: int
+    searched_bytes: int
+    binary: int
+    damaged: int
 
 
 class RewindAnswer(TypedDict):
@@ -257,6 +342,61 @@ class ProjectItem(TypedDict):
     checkpoints: int
     store_bytes: int
     last_change_at: str | None
+
+
+class HomePart(TypedDict):
+    """One part of the home, in bytes on disk."""
+
+    name: str
+    what: str
+    size_bytes: int
+    files: int
+
+
+class DayUsage(TypedDict):
+    """What was stored for the first time on a day (UTC)."""
+
+    day: str
+    contents: int
+    stored_bytes: int
+
+
+class PathUsage(TypedDict):
+    """What all contents that a path ever had take."""
+
+    path: str
+    path_b64: NotRequired[str]
+    contents: int
+    stored_bytes: int
+
+
+class WorktreeUsage(TypedDict):
+    """One worktree: its files now (``logical_bytes``), all contents of its history, what they take in the store, and what of
+    that no other worktree names.
+    """
+
+    root: str
+    project: str
+    watching: bool
+    checkpoints: int
+    files: int
+    logical_bytes: int
+    history_bytes: int
+    stored_bytes: int
+    unique_bytes: int
+    growth: list[DayUsage]
+    largest: list[PathUsage]
+
+
+class DuAnswer(TypedDict):
+    """``du``. ``freeable_bytes``: stored, and needed by nothing; an estimate."""
+
+    ok: bool
+    home: str
+    total_bytes: int
+    freeable_bytes: int
+    parts: list[HomePart]
+    worktrees: list[WorktreeUsage]
 
 
 class WindowAnswer(TypedDict):

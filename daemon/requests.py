@@ -23,6 +23,14 @@ def optional_text(request: Request, name: str) -> str | None:
     return text(request, name) if request.get(name) is not None else None
 
 
+def texts(request: Request, name: str) -> list[str]:
+    """A list of at least one text, none of them empty."""
+    value = request.get(name)
+    if not isinstance(value, list) or not value:
+        raise UsageError(f"{name} is missing or is not a list")
+    return [text({name: item}, name) for item in value]
+
+
 def flag(request: Request, name: str) -> bool:
     """A truth value, false where it is left out."""
     value = request.get(name, False)

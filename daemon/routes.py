@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from openoxide.daemon.operations import checkpointing, declaring, looking, rewinding, settling, watching
+from openoxide.daemon.operations import (
+    checkpointing,
+    declaring,
+    forgetting,
+    keeping,
+    looking,
+    measuring,
+    recalling,
+    rewinding,
+    settling,
+    watching,
+)
 from openoxide.daemon.operations.looking import View
 from openoxide.daemon.requests import Request, path
+from openoxide.errors import NotFoundError, RootVanishedError
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Handler, Reporter
@@ -20,6 +33,7 @@ LOOKING: Mapping[str, Callable[[View, Request], Any]] = {
     "cat": looking.cat,
     "restore": looking.restore,
     "operations": looking.operations,
+    "history": recalling.history,
 }
 
 DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
@@ -27,8 +41,14 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "unwatch": watching.unwatch,
     "projects": watching.projects,
     "status": watching.status,
+    "du": measuring.du,
     "stop": watching.stop,
     "checkpoint": checkpointing.checkpoint,
+    "pin": keeping.pin,
+    "unpin": keeping.unpin,
+    "name": keeping.name,
+    "forget": forgetting.forget,
+    "unforget": forgetting.unforget,
     "rewind": rewinding.rewind,
     "undo": rewinding.undo,
     "redo": rewinding.redo,
@@ -45,6 +65,7 @@ def routes(service: Service) -> dict[str, Handler]:
     found: dict[str, Handler] = {name: _doing(service, act) for name, act in DOING.items()}
     found |= {name: _looking(service, look) for name, look in LOOKING.items()}
     found["diff"] = _diff(service)
+    found["history"] = _history(service)
     return found
 
 
@@ -65,5 +86,17 @@ def _diff(service: Service) -> Handler:
         with service.using(path(request)) as watched:
             watched.record()
             return looking.diff(service.view(watched.worktree), request)
+
+    return handle
+
+
+def _history(service: Service) -> Handler:
+    """A history ends with what stands there now, where that is watched."""
+
+    def handle(request: Request, report: Reporter) -> Any:
+        worktree = service.known(path(request))
+        with suppress(NotFoundError, RootVanishedError), service.using(path(request)) as watched:
+            watched.record()
+        return recalling.history(service.view(worktree), request, report)
 
     return handle

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from openoxide.errors import FailedError, OpenOxideError, StoreFullError
@@ -20,6 +20,27 @@ def write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """``path`` holds ``data``, durably and for its owner alone, or what it held before. Two at a time are the caller's to
+    prevent: both would write beside it under the same name, which is why nothing of a killed run piles up.
+    """
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            write_all(fd, data)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        fresh.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise
+    fsync_folder(path.parent)
 
 
 def fsync_folder(folder: Path) -> None:

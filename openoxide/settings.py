@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from openoxide.errors import UsageError
+from openoxide.errors import FailedError, UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,26 +38,56 @@ class Settings:
     retention: RetentionSettings = field(default_factory=RetentionSettings)
 
 
+Value = int | tuple[str, ...]
+
+NOT_BUILT = frozenset(
+    "retention.trash_days retention.quota_bytes retention.total_quota_bytes retention.min_free_bytes retention.thin "
+    "summarizer.command memory.worktrees memory.policy".split()
+)
+"""Keys that nothing honours yet: accepting one would be a promise."""
+
 _SECTIONS: dict[str, type[CaptureSettings | RetentionSettings]] = {
     "capture": CaptureSettings,
     "retention": RetentionSettings,
 }
+MOST_DAYS, MOST = 36_500, 10**12  # beyond these a time is no date any more, or a wait no number of seconds
 
 
 def load_settings(path: Path) -> Settings:
     """The settings in ``path``; defaults where the file does not exist. Raises UsageError that names key and value."""
     try:
-        document = tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
     except FileNotFoundError:
         return Settings()
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not valid TOML: {error}", hint="correct the file or move it away") from error
+    except OSError as error:
+        raise FailedError(f"{path} cannot be read: {error.strerror}", hint="check what it is") from error
+    return parse_settings(text, path)
+
+
+def parse_settings(text: str, path: Path) -> Settings:
+    """The settings that ``text`` spells; ``path`` is what errors name. Raises UsageError."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}", hint="correct the file or move it away") from error
     sections: dict[str, Any] = {}
     for name, table in document.items():
         if name not in _SECTIONS or not isinstance(table, dict):
-            raise UsageError(f"{path}: unknown section [{name}]", hint=f"known: {', '.join(_SECTIONS)}")
+            later = name not in _SECTIONS and any(key.startswith(f"{name}.") for key in NOT_BUILT)
+            raise _unknown(path, f"section [{name}]", [*_SECTIONS], later=later)
         sections[name] = _section(path, name, table)
     return Settings(**sections)
+
+
+def flat(settings: Settings) -> dict[str, Value]:
+    """Every key with its value, as ``capture.quiet_ms``."""
+    return {
+        f"{name}.{key.name}": getattr(getattr(settings, name), key.name)
+        for name, cls in _SECTIONS.items()
+        for key in fields(cls)
+    }
 
 
 def _section(path: Path, name: str, table: dict[str, Any]) -> CaptureSettings | RetentionSettings:
@@ -65,11 +95,18 @@ def _section(path: Path, name: str, table: dict[str, Any]) -> CaptureSettings | 
     defaults = {f.name: getattr(cls(), f.name) for f in fields(cls)}
     for key, value in table.items():
         if key not in defaults:
-            raise UsageError(f"{path}: unknown key {name}.{key}", hint=f"known: {', '.join(defaults)}")
+            raise _unknown(path, f"key {name}.{key}", list(defaults), later=f"{name}.{key}" in NOT_BUILT)
         wants_list = isinstance(defaults[key], tuple)
+        most = MOST_DAYS if key.endswith("_days") else MOST
         if wants_list and isinstance(value, list) and all(isinstance(item, str) for item in value):
             table[key] = tuple(value)
-        elif wants_list or isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            wanted = "a list of names" if wants_list else "a whole number of 0 or more"
+        elif wants_list or isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+            wanted = "a list of names" if wants_list else f"a whole number of 0 or more, up to {most}"
             raise UsageError(f"{path}: {name}.{key} = {value!r} is not {wanted}", hint="correct the file")
     return cls(**table)
+
+
+def _unknown(path: Path, what: str, known: list[str], *, later: bool) -> UsageError:
+    if later:
+        return UsageError(f"{path}: {what} is not built yet", hint="take it out until it is")
+    return UsageError(f"{path}: unknown {what}", hint=f"known: {', '.join(known)}")

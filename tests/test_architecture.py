@@ -33,6 +33,7 @@ VIOLATIONS = [
     ("blake3", "checkpoints/packs.py", "import blake3"),
     ("peewee", "checkpoints/packs.py", "import peewee"),
     ("rich", "daemon/server.py", "import rich.table"),
+    ("tomlkit", "cli/entry.py", "import tomlkit"),
     ("typer", "daemon/server.py", "import typer"),
     ("watchdog", "daemon/server.py", "import watchdog.events"),
     ("zstandard", "checkpoints/store.py", "import zstandard"),

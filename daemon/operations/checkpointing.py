@@ -24,13 +24,14 @@ def checkpoint(service: Service, request: Request, _report: Reporter) -> dict[st
         valid_name(name)
     with service.using(path(request)) as watched:
         if name is not None:
-            _refuse_taken(service, watched.worktree.id, name)
+            with service.timeline.database.reading() as db:
+                refuse_taken(store.CheckpointQuery(db, watched.worktree.id), name)
         label = Label(trigger=Trigger.MANUAL, name=name, pinned=flag(request, "pin"), turn=watched.only_turn)
         return {"ok": True, **checkpoint_object(watched.seal(label))}
 
 
-def _refuse_taken(service: Service, worktree: int, name: str) -> None:
-    with service.timeline.database.reading() as db:
-        taken = store.CheckpointQuery(db, worktree).by_name(name)
+def refuse_taken(checkpoints: store.CheckpointQuery, name: str, but: str = "") -> None:
+    """A name means one checkpoint: raises UsageError where another one than ``but`` (an id) has it."""
+    taken = [checkpoint for checkpoint in checkpoints.by_name(name) if checkpoint.id != but]
     if taken:
         raise UsageError(f"checkpoint {taken[0].number} has the name {name!r} already", hint="choose another name")

@@ -14,7 +14,7 @@ from openoxide.checkpoints.diff import Difference, differences
 from openoxide.checkpoints.journal import Operation, OutcomeKind
 from openoxide.checkpoints.materialise import materialise, prepare_target
 from openoxide.checkpoints.model import ABSENT, Checkpoint, FileState, Kind, Worktree, Writer
-from openoxide.checkpoints.naming import parse, resolve
+from openoxide.checkpoints.naming import Lookup, Resolved, parse, resolve
 from openoxide.checkpoints.patch import unified
 from openoxide.checkpoints.plan import within_paths
 from openoxide.checkpoints.timeline import Timeline
@@ -64,8 +64,13 @@ def holds(root: bytes, path: bytes) -> bool:
 def named_checkpoint(view: View, name: str) -> tuple[Checkpoint, str]:
     """The checkpoint that ``name`` means, and a note where it is not exactly what was asked for."""
     with view.timeline.database.reading() as db:
-        found = resolve(parse(name, view.now_ms), store.CheckpointQuery(db, view.id))
+        found = resolved(store.CheckpointQuery(db, view.id), name, view.now_ms)
     return found.checkpoint, found.note
+
+
+def resolved(among: Lookup, name: str, now_ms: int) -> Resolved:
+    """What ``name`` means ``among`` some checkpoints; for a caller that acts on it in the same transaction."""
+    return resolve(parse(name, now_ms), among)
 
 
 def require_known(view: View, chosen: tuple[bytes, ...]) -> None:
@@ -182,14 +187,14 @@ def _seq_of(named: tuple[Checkpoint, str]) -> tuple[int, str]:
 
 def _items(db: Transaction, view: View, found: list[Difference], upto: int, patches: Timeline | None) -> list[Any]:
     writers = rows.last_writers(db, view.id, [d.path for d in found], upto)
-    names = {writer: _writer_name(db, writer) for writer in set(writers.values())}
+    names = {writer: writer_name(db, writer) for writer in set(writers.values())}
     return [
         diff_item(d, writers[d.path].certainty.value, names[writers[d.path]], _patch(patches, d) if patches else None)
         for d in found
     ]
 
 
-def _writer_name(db: Transaction, writer: Writer) -> str | None:
+def writer_name(db: Transaction, writer: Writer) -> str | None:
     """``agent/session`` of the windows, ``operation`` for our own."""
     if writer.operation is not None:
         return "operation"

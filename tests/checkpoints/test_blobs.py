@@ -189,6 +189,21 @@ class TestDamage:
             store.blobs.read(blob_hash(content))
         assert store.blobs.read(blob_hash(b"second")) == b"second"
 
+    @pytest.mark.parametrize(
+        "content", [os.urandom(200_000), os.urandom(100_000).hex().encode()], ids=["plain", "packed"]
+    )
+    @pytest.mark.parametrize("at", [0.0, 0.5, 1.0])
+    def test_damage_of_a_big_one_is_told_as_such_wherever_it_is_met(self, store, content, at):
+        name = store.keep_big(content)
+        path = store.home.blobs / "big" / name.hex()
+        data = bytearray(path.read_bytes())
+        data[int(at * (len(data) - 1))] ^= 0xFF
+        path.write_bytes(data)
+
+        with pytest.raises(StoreDamagedError):
+            store.blobs.read(name)
+        assert not store.blobs.holds(name)
+
     def test_a_big_one_that_was_damaged_is_found(self, store):
         name = store.keep_big(os.urandom(100_000))
         path = store.home.blobs / "big" / name.hex()

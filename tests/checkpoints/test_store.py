@@ -61,6 +61,7 @@ WHOLE = checkpoint(
     counts=Counts(added=1, modified=2, removed=3),
     skipped=4,
     failed="the disk is full",
+    forgotten_at_ms=5,
     manifest_hash=bytes(range(32)),
 )
 

@@ -30,6 +30,7 @@ def checkpoint(**changes: Any) -> CheckpointObject:
         "skipped": 2,
         "manifest_hash": "b3:00ff",
         "failed": None,
+        "forgotten_at": None,
     }
     return {**answer, **changes}  # type: ignore[typeddict-item]
 

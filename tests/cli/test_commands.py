@@ -35,6 +35,9 @@ WATCHED = {
     "created": True,
     "notes": [],
 }
+FORGOTTEN = {"ok": True, "dry_run": False, "forgotten": [checkpoint()], "kept": [], "freed_bytes": 0, "notes": []}
+SEARCHED = {**ITEMS, "searched": 3, "searched_bytes": 5, "binary": 0, "damaged": 0}
+MEASURED = {"ok": True, "home": "/h", "total_bytes": 1, "freeable_bytes": 0, "parts": [], "worktrees": []}
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
 HERE = "/work"
 PLAIN_REWIND = {"checkpoint": "42", "exact": False, "conflict": "keep", "touch": False, "paths": [], "dry_run": False}
@@ -43,6 +46,7 @@ ONLY_P = {**{key: value for key, value in PLAIN_REWIND.items() if key != "checkp
 ASKED = [
     ("status", "status", status(), {}),
     ("projects", "projects", ITEMS, {}),
+    ("du", "du", MEASURED, {}),
     ("stop", "stop", {"ok": True}, {}),
     ("watch", "watch", WATCHED, {"path": HERE, "allow_broad": False}),
     ("watch sub --allow-broad", "watch", WATCHED, {"path": f"{HERE}/sub", "allow_broad": True}),
@@ -62,6 +66,12 @@ ASKED = [
         ITEMS,
         {"path": HERE, "limit": 3, "all": True, "named": True, "session": "s", "since": "@2h"},
     ),
+    ("pin 42", "pin", SEALED, {"path": HERE, "checkpoint": "42"}),
+    ("unpin 42", "unpin", SEALED, {"path": HERE, "checkpoint": "42"}),
+    ("name 42 good", "name", SEALED, {"path": HERE, "checkpoint": "42", "name": "good"}),
+    ("forget 42 x --yes", "forget", FORGOTTEN, {"path": HERE, "checkpoints": ["42", "x"], "dry_run": False}),
+    ("forget 42 --dry-run", "forget", FORGOTTEN, {"path": HERE, "checkpoints": ["42"], "dry_run": True}),
+    ("unforget 42 x", "unforget", {"ok": True, "items": [checkpoint()]}, {"path": HERE, "checkpoints": ["42", "x"]}),
     ("show 42", "show", shown(), {"path": HERE, "checkpoint": "42"}),
     ("diff a", "diff", ITEMS, {"path": HERE, "a": "a", "paths": [], "patch": False}),
     (
@@ -71,6 +81,19 @@ ASKED = [
         {"path": HERE, "a": "a", "b": "b", "paths": [f"{HERE}/x", "/y", "/z"], "patch": True},
     ),
     ("cat 42 x/../a", "cat", b"", {"path": HERE, "checkpoint": "42", "file": f"{HERE}/a"}),
+    (
+        "history x/../a --limit 3",
+        "history",
+        ITEMS,
+        {"path": HERE, "file": f"{HERE}/a", "deleted": False, "paths": [], "limit": 3},
+    ),
+    ("history --deleted -- a", "history", ITEMS, {"path": HERE, "deleted": True, "paths": [f"{HERE}/a"]}),
+    (
+        "history --search def --binary --limit 2 -- a",
+        "history",
+        SEARCHED,
+        {"path": HERE, "search": "def", "binary": True, "paths": [f"{HERE}/a"], "limit": 2},
+    ),
     (
         "restore 42 --to out -- a",
         "restore",
@@ -150,7 +173,10 @@ def test_json_is_the_daemons_answer_in_one_object(run, daemon, line, name, answe
 def test_every_command_is_asked_for_here():
     asked = {line if line in catalogue.COMMANDS else line.split(" -")[0] for line, *_ in ASKED}
 
-    assert catalogue.COMMANDS.keys() <= {" ".join(line.split()[:words]) for line in asked for words in (1, 2)}
+    without_daemon = {name for name in catalogue.COMMANDS if name.startswith("config ")}
+    assert catalogue.COMMANDS.keys() - without_daemon <= {
+        " ".join(line.split()[:words]) for line in asked for words in (1, 2)
+    }
 
 
 @pytest.mark.parametrize("line", ["checkpoint", "watch"])
@@ -243,7 +269,37 @@ def test_newer_files_that_stay_come_with_the_way_to_remove_them(run, daemon):
     assert run("--json", "rewind", "42", "--yes").complaint == ""
 
 
-@pytest.mark.parametrize("line", ["rewind 42", "rewind 42 --json", "undo", "redo 2", "unwatch --delete-history"])
+def test_a_search_that_met_damage_is_done_in_part(run, daemon):
+    daemon.answers["history"] = {**SEARCHED, "damaged": 1}
+
+    ended = run("history", "--search", "x")
+
+    assert (ended.code, "1 DAMAGED and not searched" in ended.text) == (3, True)
+
+
+def test_history_says_when_there_is_more(run, daemon):
+    daemon.answers["history"] = {**SEARCHED, "next": "7"}
+
+    assert "there are more" in run("history", "--search", "x", "--limit", "7").complaint
+
+
+KEPT = {"id": "k" * 16, "number": 7, "name": None, "reason": "pinned"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [({}, 0), ({"kept": [KEPT]}, 3), ({"kept": [KEPT], "forgotten": []}, 3), ({"kept": [KEPT], "dry_run": True}, 0)],
+)
+def test_what_is_kept_although_it_should_go_means_done_in_part(run, daemon, answer, code):
+    daemon.answers["forget"] = {**FORGOTTEN, **answer}
+
+    assert run("forget", "42", "7", "--dry-run" if answer.get("dry_run") else "--yes").code == code
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["rewind 42", "forget 42", "forget 42 --json", "rewind 42 --json", "undo", "redo 2", "unwatch --delete-history"],
+)
 def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
     daemon.answers |= {
         "rewind": planned(),
@@ -329,7 +385,18 @@ def test_what_is_not_built_fails_honestly(run, daemon, flags):
         "rewind --turn p --only --scope all --yes",
         "rewind --turn p --only --exact --yes",
         "diff a --stat --patch",
-        "history x",
+        "expire",
+        "pin",
+        "history",
+        "history a --deleted",
+        "history a --search x",
+        "history --deleted --search x",
+        "history a -- b",
+        "history a --binary",
+        "history --search=",
+        "name 42",
+        "forget --yes",
+        "unforget",
         "pause",
         "frobnicate",
         "",

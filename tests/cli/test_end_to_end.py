@@ -222,7 +222,16 @@ def test_a_store_that_cannot_be_written_is_still_read(machine, project, tmp_path
 
     assert read_only(machine, "--json", "log").json["items"][0]["id"] == before["id"]
     assert read_only(machine, "cat", "last", "src/a.py").out == b"one\n"
-    for line in ("status", "show last", "diff 1 last", f"restore last --to {tmp_path / 'out'}"):
+    lines = [
+        "status",
+        "du",
+        "show last",
+        "diff 1 last",
+        "history src/a.py",
+        "history --deleted",
+        "history --search one",
+    ]
+    for line in (*lines, f"restore last --to {tmp_path / 'out'}"):
         assert read_only(machine, "--json", *line.split()).json["ok"] is True, line
     assert "cannot be written" in read_only(machine, "log").complaint
     for line in ("checkpoint", "rewind last --yes", "watch"):

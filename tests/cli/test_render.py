@@ -32,6 +32,7 @@ def test_log_has_a_line_for_each_checkpoint():
             changed=TENS,
         ),
         checkpoint(number=7, failed="disk full", expires_at=None),
+        checkpoint(number=6, forgotten_at="2026-11-29T11:00:00.000Z"),
     ]
 
     assert render.log(items, NOW, UTC) == screen("""
@@ -39,7 +40,30 @@ def test_log_has_a_line_for_each_checkpoint():
          #99  kmqzvwxy  2026-11-29 11:57:00  prompt  +3 ~1 -0     codex p1  late  expires in 29d
           #8  kmqzvwxy  2026-11-29 11:57:00  quiet   +10 ~10 -10  incomplete: overflow  expires in 29d
           #7  kmqzvwxy  2026-11-29 11:57:00  manual  +3 ~1 -0     failed: disk full
+          #6  kmqzvwxy  2026-11-29 11:57:00  manual  +3 ~1 -0     in trash, forgotten 1h ago
     """).replace("\n        ", "\n")
+
+
+def test_forgetting_says_what_stays_and_that_no_space_is_freed():
+    kept = {"id": "p" * 16, "number": 7, "name": EVIL, "reason": "needed_by_undo"}
+    answer = {
+        "ok": True,
+        "dry_run": True,
+        "forgotten": [checkpoint()],
+        "kept": [kept],
+        "freed_bytes": 0,
+        "notes": ["@2h: taken is #7"],
+    }
+
+    assert render.forget(answer, NOW) == screen("""
+          - checkpoint #42 (kmqzvwxy)  +3 ~1 -0  expires in 29d
+          = checkpoint #7 (pppppppp)  kept: needed_by_undo
+        plan: forget 1 checkpoint
+        @2h: taken is #7
+        no space is freed by this: they are in trash, `oxide-ctl unforget` takes them back
+    """).replace("\n        ", "\n")
+    nothing = render.forget({**answer, "forgotten": [], "dry_run": False, "notes": []}, NOW)
+    assert nothing == "  = checkpoint #7 (pppppppp)  kept: needed_by_undo\n0 checkpoints forgotten"
 
 
 def test_show_tells_everything_once():

@@ -94,6 +94,21 @@ def test_other_actions_are_refused_honestly(terminal, daemon, typed, code, said)
     assert sent(daemon) == [True]
 
 
+def test_what_was_agreed_to_is_what_is_forgotten(terminal, daemon):
+    kept = {"id": "p" * 16, "number": 7, "name": None, "reason": "pinned"}
+    plan = {"ok": True, "dry_run": True, "forgotten": [checkpoint()], "kept": [kept], "freed_bytes": 0, "notes": []}
+    daemon.answers["forget"] = [plan, {**plan, "dry_run": False}]
+
+    screen = terminal("forget", "last~1", "7")
+    screen.expect("forget? [y/N]")
+    assert "plan: forget 1 checkpoint" in screen.seen
+    screen.type("y\n")
+
+    assert screen.ended() == 3
+    assert sent(daemon, "checkpoints") == [["last~1", "7"], [checkpoint()["id"], "p" * 16]]
+    assert sent(daemon) == [True, False]
+
+
 @pytest.mark.parametrize(("typed", "exact"), [("y", True), ("n", False)])
 def test_newer_files_are_asked_about(terminal, daemon, typed, exact):
     kept = planned(kept=[{"path": "newer", "reason": "newer"}])

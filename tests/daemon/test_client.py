@@ -103,6 +103,7 @@ WINDOW = {"agent": "claude", "session": "s-1"}
     [
         (lambda c: c.status(), "status", {}),
         (lambda c: c.projects(), "projects", {}),
+        (lambda c: c.du(), "du", {}),
         (lambda c: c.watch("/w"), "watch", {"path": "/w", "allow_broad": False}),
         (lambda c: c.watch("/", allow_broad=True), "watch", {"path": "/", "allow_broad": True}),
         (lambda c: c.unwatch("/w"), "unwatch", {"path": "/w", "delete_history": False, "dry_run": False}),
@@ -119,11 +120,27 @@ WINDOW = {"agent": "claude", "session": "s-1"}
             {"path": "/w", "limit": 0, "all": True, "named": False, "session": "s", "since": "@10m", "cursor": "9"},
         ),
         (lambda c: c.show("/w", "last"), "show", {"path": "/w", "checkpoint": "last"}),
+        (lambda c: c.pin("/w", "1"), "pin", {"path": "/w", "checkpoint": "1"}),
+        (lambda c: c.unpin("/w", "1"), "unpin", {"path": "/w", "checkpoint": "1"}),
+        (lambda c: c.name("/w", "1", ""), "name", {"path": "/w", "checkpoint": "1", "name": ""}),
+        (lambda c: c.forget("/w", ("1",)), "forget", {"path": "/w", "checkpoints": ["1"], "dry_run": False}),
+        (lambda c: c.unforget("/w", ("1",)), "unforget", {"path": "/w", "checkpoints": ["1"]}),
         (lambda c: c.diff("/w", "1"), "diff", {"path": "/w", "a": "1", "paths": [], "patch": False}),
         (
             lambda c: c.diff("/w", "1", "2", paths=("/w/a",), patch=True),
             "diff",
             {"path": "/w", "a": "1", "b": "2", "paths": ["/w/a"], "patch": True},
+        ),
+        (lambda c: c.history("/w", file="/w/a"), "history", {"path": "/w", "file": "/w/a", "deleted": False, "paths": []}),
+        (
+            lambda c: c.history("/w", paths=("/w/a",), limit=3, cursor="9"),
+            "history",
+            {"path": "/w", "deleted": True, "paths": ["/w/a"], "limit": 3, "cursor": "9"},
+        ),
+        (
+            lambda c: c.search("/w", "x", binary=True, paths=("/w/a",), limit=3, cursor="9"),
+            "history",
+            {"path": "/w", "search": "x", "binary": True, "paths": ["/w/a"], "limit": 3, "cursor": "9"},
         ),
         (
             lambda c: c.restore("/w", "1", "/to"),

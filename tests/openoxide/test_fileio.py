@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from openoxide.errors import FailedError, StoreFullError, StoreReadOnlyError
-from openoxide.fileio import fsync_folder, make_private, write_all, write_errors
+from openoxide.fileio import fsync_folder, make_private, replace_file, write_all, write_errors
 from tests.kit.limits import file_size_limit
 
 
@@ -42,6 +42,37 @@ def test_a_short_write_is_carried_on_until_the_system_refuses(tmp_path):
         assert os.fstat(fd).st_size == 1000
     finally:
         os.close(fd)
+
+
+def test_a_file_is_replaced_as_a_whole_and_for_its_owner_alone(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o644)
+
+    replace_file(path, b"new")
+
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"new", 0o600)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_file_that_cannot_be_written_whole_stays_what_it_was(tmp_path):
+    (tmp_path / "file").write_bytes(b"old")
+
+    with file_size_limit(1000), pytest.raises(OSError, match="File too large"):
+        replace_file(tmp_path / "file", bytes(5000))
+
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_nothing_is_written_through_a_link_that_stands_beside(tmp_path):
+    (tmp_path / "mine").write_bytes(b"mine")
+    (tmp_path / "file.new").symlink_to("mine")
+
+    replace_file(tmp_path / "file", b"new")
+
+    assert (tmp_path / "mine").read_bytes() == b"mine"
+    assert (tmp_path / "file").read_bytes() == b"new"
 
 
 def test_a_folder_is_made_durable_and_let_go(tmp_path):

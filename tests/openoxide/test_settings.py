@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from openoxide.errors import UsageError
+from openoxide.errors import FailedError, UsageError
 from openoxide.settings import CaptureSettings, RetentionSettings, Settings, load_settings
 
 
@@ -54,6 +54,12 @@ def test_what_is_written_replaces_a_default(tmp_path, document, settings):
         ('[capture]\nextra_skip = "a"', "capture.extra_skip = 'a' is not a list of names"),
         ("[capture]\nextra_skip = [1]", "capture.extra_skip = [1] is not a list of names"),
         ("[retention]\nttl_days = 1979-05-27", "retention.ttl_days"),
+        ("[retention]\nttl_days = 36501", "a whole number of 0 or more, up to 36500"),
+        ("[capture]\nquiet_ms = 1000000000001", "capture.quiet_ms = 1000000000001 is not"),
+        ("retention = 1", "unknown section [retention]"),
+        ("[retention]\nquota_bytes = 1", "key retention.quota_bytes is not built yet"),
+        ("[retention.thin]\nhourly = 1", "key retention.thin is not built yet"),
+        ("[summarizer]\ncommand = 'x'", "section [summarizer] is not built yet"),
     ],
 )
 def test_what_is_wrong_is_refused_by_name(tmp_path, document, named):
@@ -71,6 +77,11 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
     path.write_bytes(b"# \xff\xfe")
     with pytest.raises(UsageError, match="not valid TOML"):
         load_settings(path)
+
+
+def test_what_cannot_be_read_is_told(tmp_path):
+    with pytest.raises(FailedError, match="cannot be read"):
+        load_settings(tmp_path)
 
 
 @pytest.mark.parametrize("section", [CaptureSettings, RetentionSettings])

@@ -1,0 +1,114 @@
+"""The past of paths as positions on the timeline: versions of one, what vanished, and which checkpoint holds what.
+
+Nothing here is recorded again or changed. A row has no time of its own: it was recorded by the time at which the first
+checkpoint at or after it was sealed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from openoxide.checkpoints.plan import within_paths
+from openoxide.checkpoints.rows import raw
+from openoxide.db import Transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """What history tells of a checkpoint; one that failed or is in trash is not ``kept``."""
+
+    seq: int
+    number: int
+    id: str
+    name: str | None
+    created_at_ms: int
+    kept: bool
+
+
+class Positions:
+    """The checkpoints of a worktree by position, in the order in which they were sealed."""
+
+    def __init__(self, sealed: Sequence[Position]) -> None:
+        self._sealed = sealed
+        self._kept = [position for position in sealed if position.kept]
+        self._seqs = [position.seq for position in sealed]
+        self._kept_seqs = [position.seq for position in self._kept]
+
+    def recorded_by(self, seq: int) -> int | None:
+        """When the row ``seq`` had been recorded, None while nothing was sealed since; milliseconds since the epoch."""
+        found = bisect_left(self._seqs, seq)
+        return self._sealed[found].created_at_ms if found < len(self._sealed) else None
+
+    def first(self, seq: int, until: int | None) -> Position | None:
+        """The first kept checkpoint at which a row from ``seq`` up to ``until`` (None: still) holds."""
+        found = bisect_left(self._kept_seqs, seq)
+        return self._kept[found] if found < self._end(until) else None
+
+    def last(self, seq: int, until: int | None) -> Position | None:
+        """As :meth:`first`, the last one."""
+        found = self._end(until) - 1
+        return self._kept[found] if found >= bisect_left(self._kept_seqs, seq) else None
+
+    def _end(self, until: int | None) -> int:
+        return len(self._kept) if until is None else bisect_left(self._kept_seqs, until)
+
+
+def read_positions(db: Transaction, worktree: int) -> Positions:
+    """Every checkpoint of ``worktree``."""
+    query = (
+        "select seq, number, public_id, name, created_ms, failed is null and forgotten_ms is null"
+        " from checkpoint where worktree = ? order by number"
+    )
+    sealed = [
+        Position(seq=seq, number=number, id=public_id, name=name, created_at_ms=ms, kept=bool(kept))
+        for seq, number, public_id, name, ms, kept in raw(db).execute(query, (worktree,))
+    ]
+    return Positions(sealed)
+
+
+def version_seqs(db: Transaction, worktree: int, path: bytes, below: int | None, limit: int | None) -> list[int]:
+    """The positions of the rows of ``path``, newest first; ``below`` continues a listing under a position."""
+    query = """
+      select v.seq from version v join path p on p.id = v.path
+      where p.worktree = ? and p.path = ? and v.seq < ? order by v.seq desc limit ?
+    """
+    found = raw(db).execute(query, (worktree, path, _below(below), -1 if limit is None else limit))
+    return [row[0] for row in found]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vanished:
+    """A path that is gone: the position of its last recorded state, the one up to which that holds, and the one from
+    which on nothing stands there.
+    """
+
+    path: bytes
+    seq: int
+    until_seq: int
+    gone_seq: int
+
+
+def vanished(
+    db: Transaction, worktree: int, chosen: Collection[bytes], below: int | None, limit: int | None
+) -> list[Vanished]:
+    """What of ``chosen`` (empty: everything) stood there and is gone, last gone first; ``below`` continues a listing."""
+    last = "(select max(v.seq) from version v where v.path = p.id and v.seq < l.seq and v.kind between 1 and 4)"
+    query = f"""
+      select path, gone, last, (select min(v.seq) from version v where v.path = id and v.seq > last) from (
+        select p.id, p.path, l.seq as gone, {last} as last from path p join live l on l.path = p.id
+        where p.worktree = ? and l.kind = 0 and l.seq < ?)
+      where last is not null order by gone desc
+    """  # noqa: S608 nothing in it is given
+    found: list[Vanished] = []
+    for path, gone_seq, seq, until_seq in raw(db).execute(query, (worktree, _below(below))):
+        if len(found) == limit:
+            break
+        if within_paths(path, chosen):
+            found.append(Vanished(path=path, seq=seq, until_seq=until_seq, gone_seq=gone_seq))
+    return found
+
+
+def _below(seq: int | None) -> int:
+    return (1 << 62) if seq is None else seq

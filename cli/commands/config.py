@@ -1,0 +1,103 @@
+"""The settings: read and changed in the file, whether a daemon runs or not."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from openoxide import config
+from openoxide.cli.context import Cli
+from openoxide.cli.render import table
+from openoxide.daemon.protocol import printable
+from openoxide.errors import EXIT_DONE, FailedError
+from openoxide.paths import home_from
+from openoxide.settings import Value
+
+if TYPE_CHECKING:
+    import typer
+
+RESTART = "the daemon that runs takes it up when it is started again: `oxide-ctl stop`, the next command starts it"
+
+
+def list_all(cli: Cli) -> int:
+    """List every setting with its value; those that stand in config.toml are marked with a *.
+
+    Example: oxide-ctl config list
+    """
+    home = home_from(os.environ)
+    found = config.entries(home)
+    answer = {"ok": True, "path": printable(str(home.config)), "items": [_object(item) for item in found]}
+    cli.out.answer(answer, lambda: table([_row(item) for item in found]))
+    return EXIT_DONE
+
+
+def get(cli: Cli, *, key: Annotated[str, typer.Argument(metavar="KEY", help="such as capture.quiet_ms")]) -> int:
+    """Print the value of one setting, in the unit that its name ends in.
+
+    Example: oxide-ctl config get retention.ttl_days
+    """
+    found = config.entry(home_from(os.environ), key)
+    cli.out.answer({"ok": True, **_object(found)}, lambda: _text(found.value))
+    return EXIT_DONE
+
+
+def change(
+    cli: Cli,
+    *,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="such as retention.ttl_days")],
+    words: Annotated[list[str], typer.Argument(metavar="VALUE...", help="30d, 20MB, 2GiB, 500ms; or a list's items")],
+) -> int:
+    """Change one setting; comments and order of config.toml stay as they are. KB, MB, GB count by 1000, KiB, MiB, GiB by 1024.
+
+    Example: oxide-ctl config set capture.max_file_bytes 200MB
+    """
+    before, after = config.change(home_from(os.environ), key, words)
+    restart = before.value != after.value and cli.client.runs()
+    answer = {"ok": True, **_object(after), "previous": before.value, "restart_needed": restart}
+    cli.out.answer(answer, lambda: f"{key} = {_text(after.value)}  (was {_text(before.value)})")
+    cli.out.note(RESTART if restart else "")
+    return EXIT_DONE
+
+
+def edit(cli: Cli) -> int:
+    """Edit config.toml with $VISUAL or $EDITOR. It is a copy that is edited, and only a valid one takes its place.
+
+    Example: oxide-ctl config edit
+    """
+    home = home_from(os.environ)
+    changed = config.edit(home, partial(_run_editor, as_json=cli.out.as_json))
+    restart = changed and cli.client.runs()
+    answer = {"ok": True, "path": printable(str(home.config)), "changed": changed, "restart_needed": restart}
+    cli.out.answer(answer, lambda: "config.toml is changed" if changed else "nothing was changed")
+    cli.out.note(RESTART if restart else "")
+    return EXIT_DONE
+
+
+def _run_editor(copy: Path, *, as_json: bool) -> None:
+    named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        words = shlex.split(named)
+        # with --json standard output is the answer's alone
+        code = subprocess.run([*words, str(copy)], check=False, stdout=sys.stderr if as_json else None).returncode
+    except (OSError, ValueError) as error:
+        raise FailedError(f"the editor {named!r} cannot be started: {error}", hint="set VISUAL or EDITOR") from error
+    if code:
+        raise FailedError(f"the editor {named!r} ended with {code}", hint="config.toml is as it was")
+
+
+def _object(item: config.Entry) -> dict[str, Any]:
+    return {"key": item.key, "value": item.value, "default": item.default, "set": item.given}
+
+
+def _row(item: config.Entry) -> tuple[str, ...]:
+    default = "" if item.value == item.default else f"(default {_text(item.default)})"
+    return ("*" if item.given else " ", item.key, _text(item.value), default)
+
+
+def _text(value: Value) -> str:
+    return printable(" ".join(value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,59 @@
+"""Letting checkpoints go, and taking them back."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from openoxide.cli import render
+from openoxide.cli.confirm import PLAN_HINT, need_terminal, need_yes
+from openoxide.cli.context import Cli
+from openoxide.daemon.protocol import ForgetAnswer
+from openoxide.errors import EXIT_DONE, EXIT_PARTIAL
+
+if TYPE_CHECKING:
+    import typer
+
+
+def forget(
+    cli: Cli,
+    *,
+    checkpoints: Annotated[list[str], typer.Argument(metavar="CKPT...", help="which ones")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would happen")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+) -> int:
+    """Move checkpoints to trash, out of which `unforget` takes them back. What is pinned, the newest one, the starts of the
+    last turns and what an undo needs are kept.
+
+    Example: oxide-ctl forget 3 4 before-agent --yes
+    """
+    ask = partial(cli.client.forget, cli.path)
+    checkpoints = [cli.checkpoint(checkpoint) for checkpoint in checkpoints]
+    if dry_run:
+        return _answer(cli, ask(checkpoints, dry_run=True))
+    if not yes:
+        plan = ask(checkpoints, dry_run=True)
+        need_terminal(cli.out, PLAN_HINT)
+        cli.out.show(render.forget(plan, cli.now))
+        need_yes(cli.out, "forget?")
+        # `last` may be another one by now: what was agreed to is what goes
+        checkpoints = [item["id"] for item in plan["forgotten"]] + [item["id"] for item in plan["kept"]]
+    return _answer(cli, ask(checkpoints, dry_run=False))
+
+
+def unforget(
+    cli: Cli, *, checkpoints: Annotated[list[str], typer.Argument(metavar="CKPT...", help="which ones in trash")]
+) -> int:
+    """Take checkpoints back out of trash; `log --all` shows what is in there.
+
+    Example: oxide-ctl unforget 3
+    """
+    answer = cli.client.unforget(cli.path, [cli.checkpoint(checkpoint) for checkpoint in checkpoints])
+    cli.out.answer(answer, lambda: render.log(answer["items"], cli.now))
+    cli.out.note(answer.get("note", ""))
+    return EXIT_DONE
+
+
+def _answer(cli: Cli, answer: ForgetAnswer) -> int:
+    cli.out.answer(answer, lambda: render.forget(answer, cli.now))
+    return EXIT_PARTIAL if answer["kept"] and not answer["dry_run"] else EXIT_DONE

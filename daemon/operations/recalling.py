@@ -1,0 +1,174 @@
+"""``history``: every version of a path, what vanished, in which versions a text stood. Only reads, so it also serves a
+store that cannot be written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from openoxide.checkpoints import rows
+from openoxide.checkpoints.diff import Status, status_of
+from openoxide.checkpoints.history import Position, Vanished, read_positions, vanished, version_seqs
+from openoxide.checkpoints.model import ABSENT, FileState, Kind
+from openoxide.checkpoints.search import Stretch, find_stretches, search_blobs
+from openoxide.clock import rfc3339
+from openoxide.daemon.answers import state_object, time_or_none
+from openoxide.daemon.operations.looking import View, require_known, writer_name
+from openoxide.daemon.protocol import (
+    CheckpointReference,
+    Items,
+    MomentObject,
+    SearchAnswer,
+    StretchItem,
+    VersionItem,
+    path_entry,
+)
+from openoxide.daemon.requests import Request, flag, inside, number, optional_text, paths, text
+from openoxide.db import Transaction
+from openoxide.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from openoxide.daemon.server import Reporter
+
+
+def unreported(_: object) -> None:
+    """The reporter of a caller whom nobody watches."""
+
+
+def history(view: View, request: Request, report: Reporter = unreported) -> Items | SearchAnswer:
+    """``history PATH``, ``history --deleted`` or ``history --search TEXT``; ``next`` is the cursor of the following page."""
+    kinds = [name for name in ("file", "deleted", "search") if request.get(name)]
+    if len(kinds) != 1:
+        raise UsageError("a history is that of one file, of what was deleted, or of a text")
+    if kinds == ["search"]:
+        return _search(view, request, report)
+    return _deleted(view, request) if kinds == ["deleted"] else _file(view, request)
+
+
+def _cursor(request: Request) -> int | None:
+    cursor = optional_text(request, "cursor")
+    if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+        raise UsageError(f"cursor {cursor!r} is not one that a listing gave")
+    return int(cursor) if cursor is not None else None
+
+
+def _page(items: list[Any], limit: int | None, cursor: Callable[[Any], int]) -> Items:
+    """``items``, of which there is one more than ``limit`` where another page follows."""
+    answer: Items = {"ok": True, "items": items[:limit]}
+    if limit and len(items) > limit:
+        answer["next"] = str(cursor(items[limit - 1]))
+    return answer
+
+
+def _file(view: View, request: Request) -> Items:
+    wanted, limit, newer = inside(view.worktree.root, text(request, "file")), number(request, "limit"), _cursor(request)
+    with view.timeline.database.reading() as db:
+        seqs = version_seqs(db, view.id, wanted, newer, limit + 1 if limit else None)
+        if not seqs and newer is None:
+            raise NotFoundError(f"{os.fsdecode(wanted) or '.'} has no history", hint="check the spelling")
+        telling = _Telling(db, view, seqs)
+    triples = zip(seqs, [*seqs[1:], None], [newer, *seqs], strict=False)
+    return _page([telling.version(seq, older, until) for seq, older, until in triples], limit, lambda item: item["seq"])
+
+
+def _deleted(view: View, request: Request) -> Items:
+    chosen, limit = paths(request, view.worktree.root), number(request, "limit")
+    require_known(view, chosen)
+    with view.timeline.database.reading() as db:
+        found = vanished(db, view.id, chosen, _cursor(request), limit + 1 if limit else None)
+        telling = _Telling(db, view, [seq for gone in found for seq in (gone.seq, gone.gone_seq)])
+    return _page([telling.gone(item) for item in found], limit, lambda item: item["seq"])
+
+
+def _search(view: View, request: Request, report: Reporter) -> SearchAnswer:
+    """Pages of a search are each a search of their own; the cursor counts items."""
+    wanted, limit, skip = os.fsencode(text(request, "search")), number(request, "limit"), _cursor(request) or 0
+    chosen = paths(request, view.worktree.root)
+    require_known(view, chosen)
+    upto = view.timeline.head(view.id).seq
+
+    def progress(done: int, total: int, size: int) -> None:
+        report({"stage": "searching", "done": done, "total": total, "bytes": size})
+
+    binary = flag(request, "binary")
+    searched = search_blobs(view.timeline, view.id, upto, wanted, chosen=chosen, binary=binary, progress=progress)
+    with view.timeline.database.looking() as db:
+        found = find_stretches(db, view.id, upto, chosen, searched)
+        shown = list(islice(found, skip, skip + limit + 1 if limit else None))
+        telling = _Telling(db, view, [seq for item in shown for seq in item.seqs])
+    page = _page([telling.stretch(item) for item in shown], limit, lambda _: skip + (limit or 0))
+    return {
+        **page,
+        "searched": searched.blobs,
+        "searched_bytes": searched.bytes,
+        "binary": searched.binary,
+        "damaged": searched.damaged,
+    }
+
+
+class _Telling:
+    """Positions as answers show them: when, who, and in which checkpoint."""
+
+    def __init__(self, db: Transaction, view: View, seqs: Sequence[int]) -> None:
+        self._versions = rows.versions_at(db, view.id, seqs)
+        self._positions = read_positions(db, view.id)
+        writers = {version.writer for version in self._versions.values()}
+        self._writers = {writer: writer_name(db, writer) for writer in writers}
+
+    def version(self, seq: int, older: int | None, until: int | None) -> VersionItem:
+        """The row ``seq``, which replaced ``older`` and held until ``until``."""
+        state = self._versions[seq].state
+        status = status_of(ABSENT if older is None else self._versions[older].state, state)
+        return self._item(seq, status.value if status else None, state, self._positions.first(seq, until))
+
+    def gone(self, item: Vanished) -> VersionItem:
+        """A path that vanished: when and through whom, with the state and the checkpoint that held it last."""
+        state = self._versions[item.seq].state
+        return self._item(item.gone_seq, Status.DELETED.value, state, self._positions.last(item.seq, item.until_seq))
+
+    def stretch(self, item: Stretch) -> StretchItem:
+        """Where a text stood, with the first and the last checkpoint that hold it there, and the first without it."""
+        held, gone = (item.first_seq, item.until_seq), item.gone_seq
+        unknown_since = "" if item.until_seq is None else "not_searched"
+        reason = unknown_since if gone is None else _skip_reason(self._versions[gone].state)
+        return {
+            **path_entry(item.path, reason),  # type: ignore[typeddict-unknown-key]
+            "first": self._moment(item.first_seq, self._positions.first(*held)),
+            "last": self._moment(item.last_seq, self._positions.last(*held)),
+            "vanished": None if gone is None else self._moment(gone, self._positions.first(gone, None)),
+            "versions": item.versions,
+        }
+
+    def _item(self, seq: int, status: str | None, state: FileState, checkpoint: Position | None) -> VersionItem:
+        return {
+            **path_entry(self._versions[seq].path, _skip_reason(state)),  # type: ignore[typeddict-unknown-key]
+            **self._moment(seq, checkpoint),
+            "status": status,
+            "state": state_object(state),
+        }
+
+    def _moment(self, seq: int, checkpoint: Position | None) -> MomentObject:
+        writer = self._versions[seq].writer
+        return {
+            "seq": seq,
+            "at": time_or_none(self._positions.recorded_by(seq)),
+            "checkpoint": _reference(checkpoint) if checkpoint else None,
+            "writer": self._writers[writer],
+            "certainty": writer.certainty.value,
+        }
+
+
+def _skip_reason(state: FileState) -> str:
+    return (state.target or b"").decode() if state.kind is Kind.SKIPPED else ""
+
+
+def _reference(position: Position) -> CheckpointReference:
+    return {
+        "id": position.id,
+        "number": position.number,
+        "name": position.name,
+        "created_at": rfc3339(position.created_at_ms),
+    }

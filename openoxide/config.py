@@ -1,0 +1,214 @@
+"""``config.toml`` as people change it: one key, or in their editor. What would be written is read as settings first, so an
+invalid text never takes the place of a file, and the file is at each moment the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from openoxide.errors import ConflictError, FailedError, RefusedError, UsageError
+from openoxide.fileio import replace_file, write_errors
+from openoxide.paths import Home
+from openoxide.settings import NOT_BUILT, Settings, Value, flat, load_settings, parse_settings
+
+_UNITS: Mapping[str, Mapping[str, int]] = {
+    "ms": {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000},
+    "days": {"d": 1, "w": 7},
+    "bytes": {
+        "b": 1,
+        **{f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)},
+        **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)},
+    },
+}
+_QUANTITY = re.compile(r"([0-9]{1,15})\s*([A-Za-z]*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One setting. ``given``: it stands in the file."""
+
+    key: str
+    value: Value
+    default: Value
+    given: bool
+
+
+def entries(home: Home) -> list[Entry]:
+    """Every setting that is known. Raises UsageError where the file is wrong."""
+    values = flat(load_settings(home.config))
+    given = _given((_read(home) or b"").decode())
+    return [
+        Entry(key=key, value=values[key], default=default, given=key in given)
+        for key, default in flat(Settings()).items()
+    ]
+
+
+def entry(home: Home, key: str) -> Entry:
+    """One setting. Raises UsageError for a key that is not known."""
+    require_known(key)
+    return next(found for found in entries(home) if found.key == key)
+
+
+def require_known(key: str) -> None:
+    """Raises UsageError for a key that is not known, FailedError for one that nothing honours yet."""
+    known = flat(Settings())
+    if key in NOT_BUILT:
+        raise FailedError(f"{key} is not built yet", hint="`oxide-ctl config list` shows what can be set")
+    if key not in known:
+        similar = get_close_matches(key, known)
+        hint = f"did you mean {' or '.join(similar)}?" if similar else "`oxide-ctl config list` shows what can be set"
+        raise UsageError(f"there is no setting {key!r}", hint=hint)
+
+
+def parse_value(key: str, words: Sequence[str]) -> Value:
+    """What ``words`` are as the value of a known ``key``, in its unit: ``30d`` is 30 for one in days, ``20MB`` 20,000,000
+    for one in bytes. Of a list each word is an item, and a single empty one means none. Raises UsageError.
+    """
+    if isinstance(flat(Settings())[key], tuple):
+        return () if list(words) == [""] else tuple(words)
+    unit = key.rpartition("_")[2]
+    units = _UNITS.get(unit, {})
+    found = _QUANTITY.fullmatch(words[0]) if len(words) == 1 else None
+    if found is None or (found[2] and found[2].lower() not in units):
+        hint = f"a whole number of {unit}" + (f", or one with a unit: {', '.join(units)}" if units else "")
+        raise UsageError(f"{' '.join(words)!r} is not a value of {key}", hint=hint)
+    return int(found[1]) * (units[found[2].lower()] if found[2] else 1)
+
+
+def change(home: Home, key: str, words: Sequence[str]) -> tuple[Entry, Entry]:
+    """Set a key, keeping everything else in the file; the setting before and after. Raises UsageError, also where the
+    file was wrong already: then nothing is written.
+    """
+    require_known(key)
+    value = parse_value(key, words)
+    _refuse_link(home)
+    with _locked(home):
+        before = entry(home, key)
+        text = (_read(home) or b"").decode()
+        changed = _with(text, key, value)
+        if flat(parse_settings(changed, home.config))[key] != value:
+            raise FailedError(f"{key} cannot be set in this file", hint="use `oxide-ctl config edit`")
+        if changed != text:
+            with write_errors("config.toml"):
+                replace_file(home.config, changed.encode())
+        return before, entry(home, key)
+
+
+def edit(home: Home, run_editor: Callable[[Path], None]) -> bool:
+    """Let ``run_editor`` change a copy and take that over if it is valid; whether anything changed. A copy that is not
+    taken over is kept, and the error says where. ``run_editor`` raises OpenOxideError where it fails.
+    """
+    _refuse_link(home)
+    before = _read(home)
+    start = _template().encode() if before is None else before
+    with write_errors("a copy of config.toml"):
+        home.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="config-", dir=home.folder))
+        copy = folder / home.config.name
+        replace_file(copy, start)
+    try:
+        run_editor(copy)
+        after = _edited(copy)
+        if after != start:
+            _take_over(home, before, after)
+    except BaseException as error:
+        if copy.exists() and copy.read_bytes() != start:
+            if isinstance(error, FailedError | UsageError | ConflictError):
+                error.hint = f"config.toml is as it was; what you wrote is in {copy}"
+            raise
+        shutil.rmtree(folder)
+        raise
+    shutil.rmtree(folder)
+    return after != start
+
+
+def _edited(copy: Path) -> bytes:
+    try:
+        return copy.read_bytes()
+    except FileNotFoundError as error:
+        raise FailedError("the editor left no file behind", hint="config.toml is as it was") from error
+
+
+def _take_over(home: Home, before: bytes | None, after: bytes) -> None:
+    try:
+        parse_settings(after.decode(), home.config)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{home.config} is not valid TOML: {error}") from error
+    with _locked(home):
+        if _read(home) != before:
+            raise ConflictError("config.toml was changed by somebody else meanwhile")
+        with write_errors("config.toml"):
+            replace_file(home.config, after)
+
+
+@contextmanager
+def _locked(home: Home) -> Iterator[None]:
+    """Nobody else changes the file meanwhile. The lock is on the folder: the file itself is replaced."""
+    with write_errors("config.toml"):
+        home.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(home.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _read(home: Home) -> bytes | None:
+    try:
+        return home.config.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FailedError(f"{home.config} cannot be read: {error.strerror}", hint="check what it is") from error
+
+
+def _refuse_link(home: Home) -> None:
+    if home.config.is_symlink():
+        hint = "change the file that it leads to"
+        raise RefusedError(f"{home.config} is a link, and nothing is written through one", hint=hint)
+
+
+def _given(text: str) -> set[str]:
+    tables = tomllib.loads(text)
+    return {f"{section}.{key}" for section, table in tables.items() for key in table}
+
+
+def _with(text: str, key: str, value: Value) -> str:
+    import tomlkit  # noqa: PLC0415 only a change needs it, and reading is what is done often
+    from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
+
+    section, _, name = key.partition(".")
+    try:
+        document = tomlkit.parse(text)
+        if section not in document:
+            document[section] = tomlkit.table()
+        table = document[section]
+        assert isinstance(table, dict), "the settings were read from this text"
+        table[name] = list(value) if isinstance(value, tuple) else value
+        return tomlkit.dumps(document)
+    except TOMLKitError as error:
+        raise FailedError(f"{key} cannot be set in this file: {error}", hint="use `oxide-ctl config edit`") from error
+
+
+def _template() -> str:
+    """What somebody gets to edit who has no file yet: every key with its default, as a comment."""
+    lines = ["# Settings of OpenOxide. A key that is left out has its default, as shown here."]
+    section = ""
+    for key, value in flat(Settings()).items():
+        head, _, name = key.partition(".")
+        if head != section:
+            section = head
+            lines += ["", f"[{section}]"]
+        lines.append(f"# {name} = {list(value) if isinstance(value, tuple) else value}")
+    return "\n".join(lines) + "\n"

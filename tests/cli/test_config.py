@@ -1,0 +1,144 @@
+"""``config`` as a program: answers, exit codes, the editor, and what it says of a daemon that runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from openoxide.settings import NOT_BUILT, Settings, flat, load_settings
+
+
+@pytest.fixture
+def home(openoxide_home, monkeypatch):
+    monkeypatch.setenv("OPENOXIDE_NO_AUTOSTART", "1")
+    openoxide_home.mkdir()
+    return openoxide_home
+
+
+@pytest.fixture
+def editor(monkeypatch, tmp_path):
+    """Makes a shell line the editor; ``$1`` is the file."""
+
+    def editor(line: str, variable: str = "EDITOR") -> None:
+        script = tmp_path / "my editor"
+        script.write_text(f"#!/bin/sh\n{line}\n")
+        script.chmod(0o755)
+        monkeypatch.setenv(variable, f"'{script}' --wait")
+
+    return editor
+
+
+def test_every_setting_is_listed_with_its_default(run, home):
+    (home / "config.toml").write_text("[retention]\nttl_days = 90\n")
+
+    items = run("--json", "config", "list").json["items"]
+
+    assert {item["key"]: item["default"] for item in items} == {
+        key: list(value) if isinstance(value, tuple) else value for key, value in flat(Settings()).items()
+    }
+    assert [item for item in items if item["set"]] == [
+        {"key": "retention.ttl_days", "value": 90, "default": 30, "set": True}
+    ]
+    assert "*  retention.ttl_days          90         (default 30)\n" in run("config", "list").text
+
+
+def test_get_prints_the_value_alone(run, home):
+    assert run("config", "get", "retention.ttl_days").text == "30\n"
+    assert run("--json", "config", "get", "capture.extra_skip").json["value"] == []
+
+
+def test_set_says_what_was_and_what_is(run, home):
+    ended = run("--json", "config", "set", "capture.max_file_bytes", "20MB")
+
+    assert ended.json == {
+        "ok": True,
+        "key": "capture.max_file_bytes",
+        "value": 20_000_000,
+        "default": 100 << 20,
+        "set": True,
+        "previous": 100 << 20,
+        "restart_needed": False,
+    }
+    assert run("config", "set", "retention.ttl_days", "2w").text == "retention.ttl_days = 14  (was 30)\n"
+    assert run("config", "set", "capture.extra_skip", "*.log", "data/").code == 0
+    assert load_settings(home / "config.toml").capture.extra_skip == ("*.log", "data/")
+
+
+def test_a_daemon_that_runs_has_to_be_started_again(run, daemon):
+    as_text = run("config", "set", "retention.ttl_days", "60")
+
+    assert (as_text.code, "oxide-ctl stop" in as_text.complaint) == (0, True)
+    assert run("--json", "config", "set", "retention.ttl_days", "61").json["restart_needed"] is True
+    assert run("--json", "config", "set", "retention.ttl_days", "61").json["restart_needed"] is False
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "kind"),
+    [
+        ("set retention.ttl_days 36h", 2, "usage"),
+        ("set retention.ttl_days", 2, "usage"),
+        ("set nonsense 1", 2, "usage"),
+        ("get retention.ttl", 2, "usage"),
+        ("get", 2, "usage"),
+        ("put a 1", 2, "usage"),
+        *((f"set {key} 1", 1, "failed") for key in sorted(NOT_BUILT)[:2]),
+    ],
+)
+def test_what_cannot_be_set_is_refused(run, home, line, code, kind):
+    ended = run("--json", "config", *line.split())
+
+    assert (ended.code, ended.json["error"]["kind"]) == (code, kind)
+    assert not (home / "config.toml").exists()
+
+
+def test_a_similar_key_is_named(run, home):
+    assert "did you mean retention.ttl_days" in run("config", "get", "retention.ttl").complaint
+
+
+def test_a_file_that_is_wrong_is_never_overwritten(run, home):
+    (home / "config.toml").write_text("[capture")
+
+    for line in ("list", "get retention.ttl_days", "set retention.ttl_days 3"):
+        assert run("config", *line.split()).code == 2
+    assert (home / "config.toml").read_text() == "[capture"
+
+
+@pytest.mark.parametrize("variable", ["VISUAL", "EDITOR"])
+def test_the_editor_gets_a_copy(run, home, editor, variable):
+    editor('[ "$1" = --wait ] && echo "[retention]\nttl_days = 5" > "$2"', variable)
+
+    ended = run("config", "edit")
+
+    assert (ended.code, ended.text) == (0, "config.toml is changed\n")
+    assert load_settings(home / "config.toml").retention.ttl_days == 5
+
+
+def test_nothing_typed_is_nothing_changed(run, home, editor):
+    editor("echo from the editor")
+
+    assert run("--json", "config", "edit").json == {
+        "ok": True,
+        "path": str(home / "config.toml"),
+        "changed": False,
+        "restart_needed": False,
+    }
+    assert [path.name for path in home.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "code"), [('echo "[capture" > "$2"', 2), ("exit 3", 1), ('echo "[capture]" > "$2"; exit 1', 1)]
+)
+def test_what_goes_wrong_in_the_editor_changes_nothing(run, home, editor, line, code):
+    editor(line)
+
+    ended = run("--json", "config", "edit")
+
+    assert (ended.code, ended.json["ok"], (home / "config.toml").exists()) == (code, False, False)
+
+
+@pytest.mark.parametrize("named", ["/no/such/editor", "'"])
+def test_an_editor_that_is_not_there_is_told(run, home, monkeypatch, named):
+    monkeypatch.setenv("EDITOR", named)
+
+    ended = run("config", "edit")
+
+    assert (ended.code, "cannot be started" in ended.complaint) == (1, True)

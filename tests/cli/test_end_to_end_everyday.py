@@ -1,0 +1,111 @@
+"""The contract of the everyday commands against the real daemon: keep, forget, look back, measure, configure."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.contract import CHECKPOINT, IDENT, TIME, paths, sealed
+
+
+def test_pin_unpin_and_name_answer_with_the_checkpoint(machine, project):
+    first = sealed(machine)
+
+    pinned = machine.json("pin", first["id"])
+    assert pinned.keys() >= CHECKPOINT
+    assert (pinned["pinned"], pinned["expires_at"]) == (True, None)
+    assert TIME.fullmatch(machine.json("unpin", str(first["number"]))["expires_at"])
+    assert machine.json("name", "last", "it works")["name"] == "it works"
+    assert machine.json("show", "it works")["id"] == first["id"]
+    sealed(machine)
+    assert machine.failure("name", "last", "it works", code=2)["kind"] == "usage"
+    assert machine.json("name", "it works", "")["name"] is None
+
+
+def test_forget_and_unforget(machine, project):
+    first, kept, _ = sealed(machine), sealed(machine, "mine"), sealed(machine)
+    machine.json("pin", "mine")
+
+    assert machine.failure("forget", first["id"], code=8)["kind"] == "refused"
+    plan = machine.json("forget", first["id"], "mine", "--dry-run")
+    answer = machine.json("forget", first["id"], "mine", "--yes", code=3)
+
+    assert plan == {**answer, "dry_run": True}
+    assert [item["id"] for item in answer["forgotten"]] == [first["id"]]
+    assert [(item["id"], item["reason"]) for item in answer["kept"]] == [(kept["id"], "pinned")]
+    assert answer["freed_bytes"] == 0
+    assert machine.failure("show", first["id"], code=5)["kind"] == "not_found"
+    (trashed,) = [item for item in machine.json("log", "--all")["items"] if item["forgotten_at"]]
+    assert (trashed["id"], bool(TIME.fullmatch(trashed["forgotten_at"]))) == (first["id"], True)
+    assert "in trash" in machine.run("log", "--all").text
+    assert machine.json("unforget", first["id"])["items"][0]["id"] == first["id"]
+    assert machine.failure("unforget", first["id"], code=5)["kind"] == "not_found"
+
+
+def test_history_of_a_path_of_what_vanished_and_of_a_text(machine, project):
+    (project / "src" / "a.py").write_text("one\nthe line\n")
+    with_line = sealed(machine)
+    (project / "src" / "a.py").write_text("one\n")
+    without = sealed(machine)
+    (project / "run.sh").unlink()
+    sealed(machine)
+
+    items = machine.json("history", "src/a.py")["items"]
+    assert [item["status"] for item in items] == ["M", "M", "A"]
+    assert {"seq", "at", "checkpoint", "state", "writer", "certainty"} <= items[0].keys()
+    assert [item["checkpoint"]["id"] for item in items[:2]] == [without["id"], with_line["id"]]
+    assert IDENT.fullmatch(items[2]["checkpoint"]["id"])
+    page = machine.json("history", "src/a.py", "--limit", "2")
+    assert (page["items"], page["next"]) == (items[:2], str(items[1]["seq"]))
+
+    (gone,) = machine.json("history", "--deleted")["items"]
+    assert (gone["path"], gone["checkpoint"]["id"]) == ("run.sh", without["id"])
+    assert machine.run("cat", gone["checkpoint"]["id"], gone["path"]).out == b"#!/bin/sh\n"
+    assert machine.json("history", "--deleted", "--", "src")["items"] == []
+
+    (found,) = machine.json("history", "--search", "the line", "--", "src")["items"]
+    assert (found["path"], found["versions"]) == ("src/a.py", 1)
+    assert [found[key]["checkpoint"]["id"] for key in ("first", "last", "vanished")] == [
+        with_line["id"],
+        with_line["id"],
+        without["id"],
+    ]
+    assert machine.failure("history", "never", code=5)["kind"] == "not_found"
+    assert machine.failure("history", "../x", code=2)["kind"] == "usage"
+
+
+def test_du_tells_of_every_part_and_worktree(machine, project):
+    answer = machine.json("du")
+
+    assert answer["total_bytes"] == sum(part["size_bytes"] for part in answer["parts"]) > 0
+    (worktree,) = answer["worktrees"]
+    assert worktree["root"] == str(project)
+    assert worktree["logical_bytes"] == worktree["history_bytes"] == len("one\n#!/bin/sh\n")
+    assert paths(worktree["largest"]) == ["run.sh", "src/a.py"]
+    assert answer["freeable_bytes"] == 0
+    assert str(machine.home) in machine.run("du").text
+
+
+def test_a_setting_counts_from_the_next_daemon_on(machine, project):
+    before = machine.json("config", "set", "retention.ttl_days", "60d")
+    assert (before["previous"], before["value"], before["restart_needed"]) == (30, 60, True)
+    with_thirty = sealed(machine)
+    machine.json("stop")
+
+    with_sixty = sealed(machine)
+
+    assert with_sixty["expires_at"] > with_thirty["expires_at"]
+    assert machine.json("config", "get", "retention.ttl_days")["value"] == 60
+
+
+@pytest.mark.parametrize("line", ["history src/a.py", "history --deleted", "history --search one", "du", "pin last"])
+def test_text_answers_have_no_control_characters(machine, project, line):
+    (project / "a\x1b[31m\u202eb").write_text("one")
+    machine.json("checkpoint", "-m", "caf\N{LATIN SMALL LETTER E WITH ACUTE}")
+    (project / "a\x1b[31m\u202eb").unlink()
+    machine.json("checkpoint")
+
+    ended = machine.run(*line.split())
+
+    assert (ended.code, ended.complaint) == (0, "")
+    assert ended.text
+    assert all(char.isprintable() or char in "\n\t" for char in ended.text)

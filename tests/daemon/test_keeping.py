@@ -1,0 +1,116 @@
+"""``pin``, ``unpin`` and ``name``: what is changed of a checkpoint, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from openoxide.errors import AmbiguousError, NotFoundError, UsageError
+from tests.kit import FakeClock
+from tests.kit.box import Box
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def box(tmp_path, clock):
+    """A watched project; its checkpoints 1 and 2."""
+    with Box(tmp_path, clock=clock) as box:
+        (box.root / "a").write_text("one\n")
+        box.watch()
+        (box.root / "a").write_text("two\n")
+        box.checkpoint("second")
+        yield box
+
+
+def shown(box, checkpoint="2"):
+    item = box.call("show", checkpoint=checkpoint)
+    return {key: value for key, value in item.items() if key not in ("changes", "writers", "skipped_paths", "git")}
+
+
+def test_a_pinned_checkpoint_does_not_expire(box):
+    before = shown(box)
+
+    answer = box.call("pin", checkpoint="second")
+
+    assert answer == {**before, "pinned": True, "expires_at": None}
+    assert shown(box) == answer
+    assert box.call("pin", checkpoint="2") == answer
+
+
+def test_an_unpinned_one_has_its_whole_time_again(box, clock):
+    box.call("pin", checkpoint="1")
+    clock.advance(90 * DAY_MS)
+    fresh = box.checkpoint()
+
+    answer = box.call("unpin", checkpoint="1")
+
+    assert (answer["pinned"], answer["expires_at"]) == (False, fresh["expires_at"])
+
+
+def test_unpinning_what_is_not_pinned_gives_no_time(box, clock):
+    before = shown(box)
+    clock.advance(DAY_MS)
+
+    assert box.call("unpin", checkpoint="2") == before
+
+
+@pytest.mark.parametrize("new", ["works", "caf\N{LATIN SMALL LETTER E WITH ACUTE} 2", "second"])
+def test_a_name_replaces_the_one_before(box, new):
+    before = shown(box)
+
+    assert box.call("name", checkpoint="2", name=new) == {**before, "name": new}
+    assert box.call("show", checkpoint=new)["number"] == 2
+
+
+def test_an_empty_name_takes_the_name_off(box):
+    assert box.call("name", checkpoint="2", name="")["name"] is None
+    with pytest.raises(NotFoundError):
+        box.call("show", checkpoint="second")
+    assert box.checkpoint("second")["number"] == 3
+
+
+def test_a_name_means_one_checkpoint(box):
+    with pytest.raises(UsageError, match="checkpoint 2 has the name 'second' already") as raised:
+        box.call("name", checkpoint="1", name="second")
+    assert raised.value.hint
+    assert shown(box, "1")["name"] is None
+
+
+@pytest.mark.parametrize("new", ["42", "last", "@2h", "turn:x", "-x", "a\nb", None, 3])
+def test_what_cannot_be_a_name_is_refused(box, new):
+    with pytest.raises(UsageError):
+        box.call("name", checkpoint="2", name=new)
+    assert shown(box)["name"] == "second"
+
+
+@pytest.mark.parametrize("what", ["pin", "unpin", "name"])
+def test_what_names_no_checkpoint_is_not_found(box, what):
+    with pytest.raises(NotFoundError):
+        box.call(what, checkpoint="9", name="x")
+
+
+def test_what_names_several_is_ambiguous(box):
+    ids = [box.checkpoint()["id"] for _ in range(17)]
+    letter = next(letter for letter in "klmnopqrstuvwxyz" if sum(name.startswith(letter) for name in ids) > 1)
+    with pytest.raises(AmbiguousError):
+        box.call("pin", checkpoint=letter)
+
+
+def test_a_moment_says_which_checkpoint_was_taken(box, clock):
+    clock.advance(5_000)
+
+    answer = box.call("pin", checkpoint="@1s")
+
+    assert (answer["number"], answer["pinned"]) == (2, True)
+    assert "#2" in answer["note"]
+
+
+def test_a_project_that_is_not_watched_any_more_can_be_pinned(box):
+    box.call("unwatch")
+
+    assert box.call("pin", checkpoint="1")["pinned"]

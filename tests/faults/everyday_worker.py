@@ -1,0 +1,54 @@
+"""Everyday writes for the fault lab: ``python -m tests.faults.everyday_worker FOLDER config|keeping``.
+
+``config`` sets the days to live twice, from a file with comments. ``keeping`` pins, names, forgets and takes back the
+checkpoints of a small project. Each step is acknowledged once it is promised.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from openoxide import config
+from openoxide.errors import OpenOxideError
+from openoxide.paths import Home
+from tests.faults.crashkit import ack, arm
+from tests.kit import FakeClock
+from tests.kit.box import Box
+
+FIRST = "# mine\n[retention]\nttl_days = 10  # first\n"
+
+
+def set_days(folder: Path) -> None:
+    home = Home(folder / "home")
+    home.config.write_text(FIRST)
+    arm()
+    for days in ("20", "30"):
+        config.change(home, "retention.ttl_days", [days])
+        ack(days)
+
+
+def keep(folder: Path) -> None:
+    box = Box(folder, clock=FakeClock())
+    (box.root / "a").write_text("one\n")
+    box.watch()
+    for _ in range(3):
+        box.checkpoint()
+    arm()
+    for name, request in (
+        ("pin", {"checkpoint": "1"}),
+        ("name", {"checkpoint": "2", "name": "two"}),
+        ("forget", {"checkpoints": ["1", "2", "3"]}),
+        ("unforget", {"checkpoints": ["3"]}),
+    ):
+        box.call(name, **request)
+        ack(name)
+    box.stop()
+
+
+if __name__ == "__main__":
+    try:
+        {"config": set_days, "keeping": keep}[sys.argv[2]](Path(sys.argv[1]))
+    except OpenOxideError as error:
+        sys.stderr.write(f"{error.kind}: {error.message}\n")
+        sys.exit(9)

@@ -1,0 +1,83 @@
+"""A fault at every mutating call of ``config set`` and of pin, name, forget and unforget: old or new, never half."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from openoxide import config
+from openoxide.paths import Home
+from tests.faults.everyday_worker import FIRST
+from tests.faults.lab import Lab, Outcome, points, sample_size, shim
+from tests.kit import FakeClock
+from tests.kit.box import Box
+
+pytestmark = pytest.mark.faults
+
+MODES = ("kill", "torn", "enospc", "eio", "sticky")
+STEPS = ("pin", "name", "forget", "unforget")
+
+
+@pytest.fixture(name="so", scope="module")
+def _so(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shim(tmp_path_factory.getbasetemp())
+
+
+def run(so: Path, folder: Path, scenario: str, mode: str, at: int) -> Outcome:
+    (folder / "home").mkdir(mode=0o700, parents=True)
+    argv = [sys.executable, "-m", "tests.faults.everyday_worker", str(folder), scenario]
+    outcome = Lab(so, [folder / "home"], folder, armed=False).run(argv, mode=mode, at=at)
+    assert outcome.status in (0, 9, -9), outcome.stderr.decode()
+    return outcome
+
+
+def broken_runs(so: Path, tmp_path: Path, scenario: str, mode: str, sample: int) -> Iterator[tuple[Path, Outcome]]:
+    """Runs of ``scenario`` that went wrong, each at another point, with their folders."""
+    total = run(so, tmp_path / "count", scenario, mode, 0).calls
+    assert total > 5
+    for at in points(total, sample=sample_size(sample), seed=1):
+        yield tmp_path / str(at), run(so, tmp_path / str(at), scenario, mode, at)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_settings_are_the_old_or_the_new_ones(mode, tmp_path, so):
+    for folder, outcome in broken_runs(so, tmp_path, "config", mode, 8):
+        home = Home(folder / "home")
+        text, said = home.config.read_text(), outcome.acknowledged
+        days = ["10", "20", "30"]
+        possible = [days[len(said)], *(days[len(said) + 1 :][:1])]
+        assert text in [FIRST.replace("10", value) for value in possible]
+        if outcome.status != -9 and mode != "sticky":  # there the removal of what was begun fails too
+            assert [path.name for path in home.folder.iterdir()] == ["config.toml"]
+        config.change(home, "retention.ttl_days", ["40"])
+        assert home.config.read_text() == FIRST.replace("10", "40")
+        assert stat.S_IMODE(home.config.stat().st_mode) == 0o600
+        assert [path.name for path in home.folder.iterdir()] == ["config.toml"]
+
+
+def state(box: Box) -> tuple[object, ...]:
+    items = {item["number"]: item for item in box.call("log", all=True)["items"]}
+    return items[1]["pinned"], items[2]["name"], *(items[number]["forgotten_at"] is not None for number in (1, 2, 3))
+
+
+AFTER = [
+    (False, None, False, False, False),
+    (True, None, False, False, False),
+    (True, "two", False, False, False),
+    (True, "two", False, True, True),
+    (True, "two", False, True, False),
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_checkpoint_is_marked_as_it_was_promised_or_not_yet(mode, tmp_path, so):
+    for folder, outcome in broken_runs(so, tmp_path, "keeping", mode, 4):
+        done = len(outcome.acknowledged)
+        assert outcome.acknowledged == [*STEPS[:done]]
+        with Box(folder, clock=FakeClock()) as box:
+            assert state(box) in AFTER[done : done + 2]
+            box.checkpoint()

@@ -1,0 +1,284 @@
+"""Changing ``config.toml``: what is kept, what is refused, and that a file is never half of one."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openoxide import config
+from openoxide.errors import ConflictError, FailedError, RefusedError, UsageError
+from openoxide.paths import Home
+from openoxide.settings import NOT_BUILT, Settings, flat, load_settings
+
+WRITTEN = """\
+# my own words
+[retention]   # keep it long
+ttl_days = 90
+
+[capture]
+# noisy
+extra_skip = [
+  "*.log",  # logs
+]
+quiet_ms = 500
+"""
+
+
+@pytest.fixture
+def home(tmp_path):
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
+    return Home(folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "words", "value"),
+    [
+        ("retention.ttl_days", ["30"], 30),
+        ("retention.ttl_days", ["30d"], 30),
+        ("retention.ttl_days", ["2w"], 14),
+        ("capture.quiet_ms", ["500"], 500),
+        ("capture.quiet_ms", ["500ms"], 500),
+        ("capture.quiet_ms", ["2s"], 2_000),
+        ("capture.full_pass_ms", ["10m"], 600_000),
+        ("capture.max_file_bytes", ["20MB"], 20_000_000),
+        ("capture.max_file_bytes", ["20 mb"], 20_000_000),
+        ("capture.max_file_bytes", ["1GiB"], 1 << 30),
+        ("capture.max_file_bytes", ["7B"], 7),
+        ("capture.ignored_tree_files", ["12"], 12),
+        ("capture.extra_skip", ["*.log", "data/"], ("*.log", "data/")),
+        ("capture.extra_skip", [""], ()),
+    ],
+)
+def test_a_value_is_stored_in_the_unit_of_its_key(home, key, words, value):
+    before, after = config.change(home, key, words)
+
+    assert (before.value, before.given) == (flat(Settings())[key], False)
+    assert (after.value, after.given, after.default) == (value, True, before.value)
+    assert flat(load_settings(home.config))[key] == value
+    assert stat.S_IMODE(home.config.stat().st_mode) == 0o600
+    assert os.listdir(home.folder) == ["config.toml"]
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("retention.ttl_days", ["36h"]),
+        ("retention.ttl_days", ["36501"]),
+        ("retention.ttl_days", ["-1"]),
+        ("retention.ttl_days", [""]),
+        ("retention.ttl_days", ["1.5d"]),
+        ("retention.ttl_days", ["1", "2"]),
+        ("retention.ttl_days", ["30MB"]),
+        ("capture.max_file_bytes", ["2s"]),
+        ("capture.max_file_bytes", ["999999999TB"]),
+        ("capture.max_file_bytes", ["\N{ARABIC-INDIC DIGIT THREE}"]),
+        ("capture.ignored_tree_files", ["2k"]),
+        ("capture.quiet", ["2s"]),
+        ("capture", ["2s"]),
+        ("", ["2s"]),
+    ],
+)
+def test_what_is_no_value_is_refused_and_nothing_is_written(home, key, words):
+    with pytest.raises(UsageError) as raised:
+        config.change(home, key, words)
+    assert raised.value.hint
+    assert not home.config.exists()
+
+
+@pytest.mark.parametrize("key", sorted(NOT_BUILT))
+def test_a_key_that_nothing_honours_is_not_accepted(home, key):
+    with pytest.raises(FailedError, match=f"{key} is not built yet"):
+        config.change(home, key, ["1"])
+    with pytest.raises(FailedError, match=f"{key} is not built yet"):
+        config.entry(home, key)
+
+
+@pytest.mark.parametrize(
+    ("key", "words", "old", "new"),
+    [
+        ("retention.ttl_days", ["30d"], "ttl_days = 90", "ttl_days = 30"),
+        ("capture.quiet_ms", ["2s"], "quiet_ms = 500", "quiet_ms = 2000"),
+        ("capture.max_interval_ms", ["9s"], "quiet_ms = 500\n", "quiet_ms = 500\nmax_interval_ms = 9000\n"),
+    ],
+)
+def test_comments_and_order_stay(home, key, words, old, new):
+    home.config.write_text(WRITTEN)
+
+    config.change(home, key, words)
+
+    assert home.config.read_text() == WRITTEN.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "capture.quiet_ms = 5\n",
+        "capture = { quiet_ms = 5 }\n",
+        "[capture]\r\nquiet_ms = 5\r\n",
+        "[capture]\nquiet_ms = 0x5 # hex",
+        "[retention]\n[capture]\n'quiet_ms' = 5",
+    ],
+)
+@pytest.mark.parametrize(
+    ("key", "value"), [("capture.quiet_ms", 7), ("capture.max_file_bytes", 8), ("retention.ttl_days", 9)]
+)
+def test_every_way_to_write_a_table_is_understood(home, text, key, value):
+    home.config.write_bytes(text.encode())
+    before = flat(load_settings(home.config))
+
+    config.change(home, key, [str(value)])
+
+    assert flat(load_settings(home.config)) == {**before, key: value}
+
+
+NUMBERS = [key for key, value in flat(Settings()).items() if isinstance(value, int)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(NUMBERS), st.integers(0, 36_500)), max_size=6))
+def test_settings_are_what_was_set_last(tmp_path_factory, changes):
+    home = Home(tmp_path_factory.mktemp("home"))
+    home.config.write_text(WRITTEN)
+    expected = flat(load_settings(home.config))
+    for key, value in changes:
+        config.change(home, key, [str(value)])
+        expected[key] = value
+        assert flat(load_settings(home.config)) == expected
+    assert [line for line in WRITTEN.splitlines() if line.lstrip().startswith("#")] == [
+        line for line in home.config.read_text().splitlines() if line.lstrip().startswith("#")
+    ]
+
+
+@pytest.mark.parametrize("text", [b"[capture", b"[web]\nport = 1\n", b"# \xff", b"[capture]\nquiet_ms = 'x'\n"])
+def test_a_file_that_is_wrong_is_left_as_it_is(home, text):
+    home.config.write_bytes(text)
+
+    with pytest.raises(UsageError):
+        config.change(home, "retention.ttl_days", ["30"])
+    with pytest.raises(UsageError):
+        config.entries(home)
+    assert home.config.read_bytes() == text
+
+
+def test_nothing_is_written_through_a_link(home, tmp_path):
+    (tmp_path / "mine").write_text(WRITTEN)
+    home.config.symlink_to(tmp_path / "mine")
+
+    assert config.entry(home, "retention.ttl_days").value == 90
+    with pytest.raises(RefusedError):
+        config.change(home, "retention.ttl_days", ["30"])
+    with pytest.raises(RefusedError):
+        config.edit(home, lambda copy: copy.write_text(""))
+    assert (tmp_path / "mine").read_text() == WRITTEN
+    assert home.config.is_symlink()
+
+
+def test_what_a_killed_run_left_is_in_nobodys_way(home):
+    (home.folder / "config.toml.new").write_text("half a f")
+
+    config.change(home, "retention.ttl_days", ["30"])
+
+    assert os.listdir(home.folder) == ["config.toml"]
+
+
+def test_a_home_that_does_not_exist_is_made_for_its_owner_alone(tmp_path):
+    home = Home(tmp_path / "a" / "home")
+
+    config.change(home, "retention.ttl_days", ["30"])
+
+    assert stat.S_IMODE(home.folder.stat().st_mode) == 0o700
+
+
+def test_two_at_a_time_lose_nothing(home):
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: config.change(home, key, ["77"]), NUMBERS * 3))
+
+    assert {key: value for key, value in flat(load_settings(home.config)).items() if key in NUMBERS} == dict.fromkeys(
+        NUMBERS, 77
+    )
+
+
+class TestEditing:
+    def test_what_is_valid_takes_the_place(self, home):
+        home.config.write_text(WRITTEN)
+
+        assert config.edit(home, lambda copy: copy.write_text(copy.read_text().replace("90", "7")) and None)
+
+        assert home.config.read_text() == WRITTEN.replace("90", "7")
+        assert os.listdir(home.folder) == ["config.toml"]
+
+    def test_who_has_no_file_gets_one_with_the_defaults_as_comments(self, home):
+        seen = []
+
+        assert not config.edit(home, lambda copy: seen.append(copy.read_text()))
+
+        assert not home.config.exists()
+        assert tomllib.loads(seen[0]) == {"capture": {}, "retention": {}}
+        uncommented = seen[0].replace("# ", "").partition("\n")[2]
+        home.config.write_text(uncommented)
+        assert load_settings(home.config) == Settings()
+
+    @pytest.mark.parametrize("text", [b"[capture", b"# \xff", b"[capture]\nquiet = 1", b"[retention]\nquota_bytes = 1"])
+    def test_what_is_not_valid_is_kept_beside_the_file(self, home, text):
+        home.config.write_text(WRITTEN)
+
+        with pytest.raises(UsageError) as raised:
+            config.edit(home, lambda copy: copy.write_bytes(text) and None)
+
+        assert home.config.read_text() == WRITTEN
+        (copy,) = home.folder.glob("config-*/config.toml")
+        assert str(copy) in raised.value.hint
+        assert copy.read_bytes() == text
+
+    def test_a_file_that_is_wrong_can_be_mended(self, home):
+        home.config.write_text("[capture")
+
+        assert config.edit(home, lambda copy: copy.write_text(copy.read_text() + "]\n") and None)
+
+        assert home.config.read_text() == "[capture]\n"
+
+    def test_what_somebody_else_changed_meanwhile_is_not_overwritten(self, home):
+        def both(copy: Path) -> None:
+            copy.write_text("[capture]\nquiet_ms = 1\n")
+            config.change(home, "retention.ttl_days", ["30"])
+
+        with pytest.raises(ConflictError) as raised:
+            config.edit(home, both)
+
+        assert flat(load_settings(home.config))["retention.ttl_days"] == 30
+        assert "config-" in raised.value.hint
+
+    def test_an_editor_that_leaves_nothing_behind_changes_nothing(self, home):
+        home.config.write_text(WRITTEN)
+
+        with pytest.raises(FailedError, match="no file"):
+            config.edit(home, lambda copy: copy.unlink())
+
+        assert home.config.read_text() == WRITTEN
+        assert os.listdir(home.folder) == ["config.toml"]
+
+    def test_a_folder_in_its_place_is_told(self, home):
+        home.config.mkdir()
+        for act in (lambda: config.edit(home, lambda _: None), lambda: config.entries(home)):
+            with pytest.raises(FailedError, match="cannot be read"):
+                act()
+
+    @pytest.mark.parametrize("typed", [False, True])
+    def test_an_editor_that_fails_changes_nothing(self, home, typed):
+        def fail(copy: Path) -> None:
+            if typed:
+                copy.write_text("[capture]\n")
+            raise FailedError("the editor ended with 1", hint="?")
+
+        with pytest.raises(FailedError):
+            config.edit(home, fail)
+
+        assert not home.config.exists()
+        assert len(list(home.folder.glob("config-*"))) == typed
