@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         RewindAnswer,
         ShowAnswer,
         StatusAnswer,
+        SurveyAnswer,
         WatchAnswer,
         WindowAnswer,
     )
@@ -82,6 +83,9 @@ class Client:
     def watch(self, path: str, *, allow_broad: bool = False, progress: ProgressCallback | None = None) -> WatchAnswer:
         request = {"path": path, "allow_broad": allow_broad}
         return cast("WatchAnswer", self.call("watch", request, progress))
+
+    def survey(self, path: str, *, allow_broad: bool = False, progress: ProgressCallback | None = None) -> SurveyAnswer:
+        return cast("SurveyAnswer", self.call("survey", {"path": path, "allow_broad": allow_broad}, progress))
 
     def unwatch(self, path: str, *, delete_history: bool = False) -> dict[str, Any]:
         return self.call("unwatch", {"path": path, "delete_history": delete_history})

@@ -122,6 +122,30 @@ class WatchAnswer(TypedDict):
     created: bool
 
 
+class SkipsObject(TypedDict):
+    """What one rule leaves out, with the largest of it; the size of a folder is not known and counts as 0."""
+
+    reason: str
+    count: int
+    bytes: int
+    largest: list[PathEntry]
+
+
+class SurveyAnswer(TypedDict):
+    """``watch --dry-run``. ``secrets``: files that would be copied and whose names say that they hold one."""
+
+    ok: bool
+    dry_run: bool
+    root: str
+    watching: bool
+    files: int
+    bytes: int
+    skipped: int
+    skips: list[SkipsObject]
+    secrets: list[PathEntry]
+    note: NotRequired[str]
+
+
 class WriterObject(TypedDict):
     """Who made changes of one checkpoint."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from openoxide.daemon.operations import checkpointing, declaring, looking, rewinding, settling, watching
+from openoxide.daemon.operations import checkpointing, declaring, looking, rewinding, settling, surveying, watching
 from openoxide.daemon.operations.looking import View
 from openoxide.daemon.requests import Request, path
 
@@ -24,6 +24,7 @@ LOOKING: Mapping[str, Callable[[View, Request], Any]] = {
 
 DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "watch": watching.watch,
+    "survey": surveying.survey,
     "unwatch": watching.unwatch,
     "projects": watching.projects,
     "status": watching.status,

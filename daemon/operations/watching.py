@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
     """Register a worktree and capture it; idempotent. Answers when the first checkpoint is sealed."""
-    root = _checked_root(service, path(request), allow_broad=flag(request, "allow_broad"))
+    root = checked_root(service, path(request), allow_broad=flag(request, "allow_broad"))
     watched, created = _registered(service, root)
 
     def progress(done: int, size: int) -> None:
@@ -72,7 +72,8 @@ def shown(root: bytes) -> str:
     return printable(os.fsdecode(root))
 
 
-def _checked_root(service: Service, named: bytes, *, allow_broad: bool) -> bytes:
+def checked_root(service: Service, named: bytes, *, allow_broad: bool) -> bytes:
+    """The real path of a directory that may be watched. Raises UsageError and RefusedError."""
     real = os.path.realpath(named)
     if not os.path.exists(real):
         raise UsageError(f"{os.fsdecode(named)} does not exist", hint="name a directory")

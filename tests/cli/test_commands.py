@@ -287,10 +287,6 @@ def test_wrong_usage_reaches_no_daemon(run, daemon, line):
     assert as_json.json["error"]["kind"] == "usage"
 
 
-def test_a_dry_watch_is_not_built(run, daemon):
-    assert run("watch", "--dry-run").code == 1
-
-
 def test_no_daemon_means_six(run, monkeypatch):
     monkeypatch.setenv("OPENOXIDE_NO_AUTOSTART", "1")
 

@@ -1,0 +1,33 @@
+"""What is found about a tree or about the installation, as text. Pure, like ``render``, whose rules hold here too."""
+
+from __future__ import annotations
+
+from openoxide.cli.render import shortened, table
+from openoxide.cli.units import count, size
+from openoxide.daemon.protocol import PathEntry, SkipsObject, SurveyAnswer, printable
+
+
+def survey(answer: SurveyAnswer, *, verbose: bool = False) -> str:
+    """What would be copied, what is left out, and what looks like a secret."""
+    verb = "is watched already and" if answer["watching"] else "would be watched and"
+    held = f"{count(answer['files'], 'file')}, {size(answer['bytes'])}, {answer['skipped']} skipped"
+    lines = [f"{printable(answer['root'])} {verb} has to copy: {held}"]
+    skips = table([_skips(skips, verbose=verbose) for skips in answer["skips"]])
+    if skips:
+        lines += ["left out:", *(f"  {line}" for line in skips.splitlines())]
+    if answer["secrets"]:
+        lines.append("likely secrets that would be copied, judged by name alone:")
+        lines += shortened([f"  {_sized(entry)}" for entry in answer["secrets"]], verbose=verbose)
+    return "\n".join(lines)
+
+
+def _skips(skips: SkipsObject, *, verbose: bool) -> tuple[str, ...]:
+    shown = skips["largest"] if verbose else skips["largest"][:2]
+    more = ", ..." if len(shown) < skips["count"] else ""
+    amount = size(skips["bytes"]) if skips["bytes"] else ""
+    return printable(skips["reason"]), str(skips["count"]), amount, ", ".join(map(_sized, shown)) + more
+
+
+def _sized(entry: PathEntry) -> str:
+    amount = f" ({size(entry['size_bytes'])})" if "size_bytes" in entry else ""
+    return printable(entry["path"]) + amount

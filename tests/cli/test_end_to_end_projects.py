@@ -1,0 +1,21 @@
+"""The contract against the real daemon: looking before watching, pauses, projects, health, and the end of it all."""
+
+from __future__ import annotations
+
+
+def test_a_dry_watch_starts_a_daemon_and_writes_nothing(machine):
+    (machine.project / ".env").write_text("KEY=1")
+
+    answer = machine.json("watch", "--dry-run")
+
+    assert {"root", "files", "bytes", "skipped", "skips", "secrets", "watching"} <= answer.keys()
+    assert (answer["files"], answer["bytes"], answer["secrets"]) == (1, 5, [{"path": ".env", "size_bytes": 5}])
+    assert machine.json("projects")["items"] == []
+    assert [entry.name for entry in machine.project.iterdir()] == [".env"]
+    ended = machine.run("watch", "--dry-run")
+    assert (ended.code, ".oxideignore" in ended.complaint, ".env" in ended.text) == (0, True, True)
+
+
+def test_a_dry_watch_of_what_cannot_be_watched_fails_as_watching_does(machine):
+    assert machine.failure("watch", "missing", "--dry-run", code=2)["kind"] == "usage"
+    assert machine.failure("watch", "/", "--dry-run", code=8)["kind"] == "refused"

@@ -1,0 +1,42 @@
+"""Findings about trees and about the installation, as people read them."""
+
+from __future__ import annotations
+
+from openoxide.cli import reports
+
+SURVEY = {
+    "ok": True,
+    "dry_run": True,
+    "root": "/src/app",
+    "watching": False,
+    "files": 3,
+    "bytes": 2048,
+    "skipped": 4,
+    "skips": [
+        {
+            "reason": "too_large",
+            "count": 3,
+            "bytes": 3 << 20,
+            "largest": [{"path": f"{n}.bin", "size_bytes": 1 << 20} for n in "abc"],
+        },
+        {"reason": "dependencies", "count": 1, "bytes": 0, "largest": [{"path": "node_modules"}]},
+    ],
+    "secrets": [{"path": ".env", "size_bytes": 12}],
+}
+
+
+def test_a_survey_reads_as_a_short_page():
+    assert reports.survey(SURVEY).splitlines() == [
+        "/src/app would be watched and has to copy: 3 files, 2.0 KiB, 4 skipped",
+        "left out:",
+        "  too_large     3  3.0 MiB  a.bin (1.0 MiB), b.bin (1.0 MiB), ...",
+        "  dependencies  1           node_modules",
+        "likely secrets that would be copied, judged by name alone:",
+        "  .env (12 B)",
+    ]
+
+
+def test_a_survey_of_a_plain_tree_is_one_line():
+    plain = {**SURVEY, "skips": [], "skipped": 0, "secrets": [], "watching": True}
+
+    assert reports.survey(plain) == "/src/app is watched already and has to copy: 3 files, 2.0 KiB, 0 skipped"
