@@ -18,7 +18,7 @@ M0001 = """
 create table worktree(
   id integer primary key, project text not null, root blob not null, kind text not null, dev integer not null,
   ino integer not null, birth_ns integer not null, watching integer not null, common_dir blob,
-  created_ms integer not null
+  created_ms integer not null, paused_ms integer, paused_until_ms integer
 ) strict;
 create unique index worktree_root on worktree(root) where watching = 1;
 

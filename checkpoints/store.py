@@ -23,6 +23,8 @@ from openoxide.checkpoints.model import (
 from openoxide.checkpoints.rows import from_signed, signed
 from openoxide.db import Transaction
 
+PAUSED = "paused"
+
 
 class WorktreeRow(peewee.Model):
     """A worktree, watched or not."""
@@ -37,6 +39,8 @@ class WorktreeRow(peewee.Model):
     watching = peewee.IntegerField()
     common_dir = peewee.BlobField(null=True)
     created_ms = peewee.BigIntegerField()
+    paused_ms = peewee.BigIntegerField(null=True)
+    paused_until_ms = peewee.BigIntegerField(null=True)
 
     class Meta:
         table_name = "worktree"
@@ -269,6 +273,8 @@ def _worktree(row: WorktreeRow) -> Worktree:
         watching=bool(row.watching),
         common_dir=bytes(row.common_dir) if row.common_dir is not None else None,
         kind=row.kind,
+        paused_ms=row.paused_ms,
+        paused_until_ms=row.paused_until_ms,
     )
 
 
@@ -294,8 +300,17 @@ def insert_worktree(db: Transaction, worktree: Worktree, now_ms: int) -> Worktre
 
 
 def set_watching(db: Transaction, worktree: int, *, watching: bool) -> None:
-    """Whether the daemon watches it from now on."""
-    WorktreeRow.update(watching=int(watching)).where(WorktreeRow.id == worktree).execute(db)
+    """Whether the daemon watches it from now on; a pause ends either way."""
+    changes = {"watching": int(watching), "paused_ms": None, "paused_until_ms": None}
+    WorktreeRow.update(changes).where(WorktreeRow.id == worktree).execute(db)
+
+
+def set_pause(db: Transaction, worktree: int, since_ms: int | None, until_ms: int | None) -> None:
+    """From ``since_ms`` on nothing is recorded, which is a gap; None: recording may go on, and a full pass closes it."""
+    changes = {"paused_ms": since_ms, "paused_until_ms": until_ms}
+    WorktreeRow.update(changes).where(WorktreeRow.id == worktree).execute(db)
+    if since_ms is not None:
+        open_gap(db, worktree, PAUSED, since_ms)
 
 
 def set_root_identity(db: Transaction, worktree: int, dev: int, ino: int, birth_ns: int) -> None:

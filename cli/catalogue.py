@@ -23,6 +23,8 @@ class Entry(NamedTuple):
 COMMANDS = {
     "watch": Entry("watch", "watch", "watch a directory tree and seal its first checkpoint"),
     "unwatch": Entry("watch", "unwatch", "stop watching it"),
+    "pause": Entry("pausing", "pause", "record nothing for a while"),
+    "unpause": Entry("pausing", "unpause", "go on recording"),
     "stop": Entry("status", "stop", "stop a daemon that was started on demand"),
     "projects": Entry("status", "projects", "list all known worktrees"),
     "status": Entry("status", "status", "show the health of the daemon and of each worktree"),
@@ -43,7 +45,7 @@ COMMANDS = {
 }
 
 NOT_BUILT = frozenset(
-    "pause unpause history pin unpin name forget expire prune purge check repair doctor du resume fork export import "
+    "history pin unpin name forget expire prune purge check repair doctor du resume fork export import "
     "share sessions memory agents service config uninstall".split()
 ) | {"projects move", "projects join"}
 

@@ -15,6 +15,7 @@ from openoxide.daemon.protocol import (
     CheckpointObject,
     OperationItem,
     PathEntry,
+    PauseAnswer,
     ProjectItem,
     RestoreAnswer,
     ShowAnswer,
@@ -129,11 +130,28 @@ def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:
         ("state", f"{item['state']}{reason}, {'complete' if item['complete'] else 'INCOMPLETE'}"),
         ("pending", f"{count(item['pending'], 'change')}; {count(item['watches'], 'watch handle')}, seq {item['seq']}"),
         ("kept", count(item["checkpoints"], "checkpoint") + (f", last {ago(last, now)}" if last else "")),
+        ("pause", _end_of_pause(item, now)),
         ("expiry", f"next one {until(expiry, now)}" if expiry else ""),
         *(("gap", f"{gap['cause']}, since {ago(gap['opened_at'], now)}") for gap in item["gaps"]),
         *(("interrupted", f"operation {short(operation)}; settle it with `oxide-ctl rewind --continue` or `--abort`")
           for operation in item["interrupted"]),
     )  # fmt: skip
+
+
+def _end_of_pause(item: WorktreeStatus, now: datetime) -> str:
+    if not item.get("paused_at"):  # a daemon of an earlier day does not say
+        return ""
+    end = item["paused_until"]
+    return f"ends {until(end, now)}" if end else "until `oxide-ctl unpause`"
+
+
+def pause(answer: PauseAnswer, now: datetime) -> str:
+    """What is paused now, or not any more, and the newest checkpoint."""
+    root, end = printable(answer["root"]), answer["paused_until"]
+    if not answer["paused_at"]:
+        return f"recording {root}\n{checkpoint(answer['checkpoint'], now)}"
+    ends = f"it ends {until(end, now)}" if end else "`oxide-ctl unpause` ends it"
+    return f"paused {root}: nothing is recorded, {ends}\n{checkpoint(answer['checkpoint'], now)}"
 
 
 def projects(items: Sequence[ProjectItem], now: datetime) -> str:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.protocol import (
         CheckpointObject,
         Items,
+        PauseAnswer,
         RestoreAnswer,
         RewindAnswer,
         ShowAnswer,
@@ -89,6 +90,12 @@ class Client:
 
     def unwatch(self, path: str, *, delete_history: bool = False) -> dict[str, Any]:
         return self.call("unwatch", {"path": path, "delete_history": delete_history})
+
+    def pause(self, path: str, *, for_ms: int | None = None) -> PauseAnswer:
+        return cast("PauseAnswer", self.call("pause", _given(path=path, for_ms=for_ms)))
+
+    def unpause(self, path: str, *, progress: ProgressCallback | None = None) -> PauseAnswer:
+        return cast("PauseAnswer", self.call("unpause", {"path": path}, progress))
 
     def stop(self) -> dict[str, Any]:
         """Stop the daemon; returns when its socket is gone, the last thing it removes. Never starts one."""

@@ -245,7 +245,9 @@ class GapObject(TypedDict):
 
 
 class WorktreeStatus(TypedDict):
-    """One worktree. ``state``: watching, degraded, capturing, paused (root gone) or stopped."""
+    """One worktree. ``state``: watching, degraded, capturing, paused (root gone, or asked for: ``paused_at``) or stopped.
+    ``paused_until`` is None for a pause without an end.
+    """
 
     root: str
     project: str
@@ -260,6 +262,8 @@ class WorktreeStatus(TypedDict):
     next_expiry: str | None
     gaps: list[GapObject]
     interrupted: list[str]
+    paused_at: str | None
+    paused_until: str | None
 
 
 class StatusAnswer(TypedDict):
@@ -268,6 +272,16 @@ class StatusAnswer(TypedDict):
     ok: bool
     daemon: DaemonObject
     worktrees: list[WorktreeStatus]
+
+
+class PauseAnswer(TypedDict):
+    """``pause`` and ``unpause``; both times are None where nothing is paused any more."""
+
+    ok: bool
+    root: str
+    paused_at: str | None
+    paused_until: str | None
+    checkpoint: CheckpointObject
 
 
 class ProjectItem(TypedDict):

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from openoxide.daemon.operations import checkpointing, declaring, looking, rewinding, settling, surveying, watching
+from openoxide.daemon.operations import (
+    checkpointing,
+    declaring,
+    looking,
+    pausing,
+    rewinding,
+    settling,
+    surveying,
+    watching,
+)
 from openoxide.daemon.operations.looking import View
 from openoxide.daemon.requests import Request, path
 
@@ -26,6 +35,8 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "watch": watching.watch,
     "survey": surveying.survey,
     "unwatch": watching.unwatch,
+    "pause": pausing.pause,
+    "unpause": pausing.unpause,
     "projects": watching.projects,
     "status": watching.status,
     "stop": watching.stop,

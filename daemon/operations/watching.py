@@ -178,6 +178,7 @@ def projects(service: Service, _request: Request, _report: Reporter) -> Items:
 
 def status(service: Service, _request: Request, _report: Reporter) -> StatusAnswer:
     """The daemon and the health of each watched worktree."""
+    service.end_due_pauses()
     troubles = sorted({watched.trouble for watched in service.all_watched() if watched.trouble})
     return {
         "ok": True,
@@ -202,7 +203,7 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         gaps = store.open_gaps(db, watched.worktree.id)
         interrupted = [o.public_id for o in journal.open_operations(db, watched.worktree.id)]
         count, expiry = checkpoints.count(), checkpoints.next_expiry()
-    state, reason = _state(watched)
+    state, reason = ("paused", "asked for") if watched.paused else _state(watched)
     return {
         "root": shown(watched.worktree.root),
         "project": watched.worktree.project,
@@ -217,6 +218,8 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         "next_expiry": time_or_none(expiry),
         "gaps": [{"cause": cause, "opened_at": rfc3339(ms)} for cause, ms in gaps],
         "interrupted": interrupted,
+        "paused_at": time_or_none(watched.worktree.paused_ms),
+        "paused_until": time_or_none(watched.worktree.paused_until_ms),
     }
 
 

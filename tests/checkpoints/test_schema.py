@@ -14,7 +14,7 @@ from openoxide.errors import NewerStoreError, StoreDamagedError
 
 # A released migration is frozen: a change of this snapshot needs a new one.
 TABLES = {
-    "worktree": "id project root kind dev ino birth_ns watching common_dir created_ms",
+    "worktree": "id project root kind dev ino birth_ns watching common_dir created_ms paused_ms paused_until_ms",
     "path": "id worktree path",
     "meta": "key value",
     "frame": "id pack offset stored raw codec",

@@ -17,7 +17,7 @@ from openoxide.errors import (
     StoreReadOnlyError,
     VersionMismatchError,
 )
-from tests.cli.answers import checkpoint, difference, planned, rewound, shown, status
+from tests.cli.answers import NOON, checkpoint, difference, planned, rewound, shown, status
 
 SEALED = {"ok": True, **checkpoint()}
 BEGUN = {"ok": True, "turn": "p", "tool": None, "checkpoint": checkpoint()}
@@ -34,6 +34,7 @@ WATCHED = {
     "skipped": 2,
     "created": True,
 }
+PAUSED = {"ok": True, "root": "/src/app", "paused_at": NOON, "paused_until": NOON, "checkpoint": checkpoint()}
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
 HERE = "/work"
 PLAIN_REWIND = {"checkpoint": "42", "exact": False, "conflict": "keep", "touch": False, "paths": [], "dry_run": False}
@@ -46,6 +47,9 @@ ASKED = [
     ("watch sub --allow-broad", "watch", WATCHED, {"path": f"{HERE}/sub", "allow_broad": True}),
     ("unwatch", "unwatch", {"ok": True}, {"path": HERE, "delete_history": False}),
     ("unwatch /x --delete-history --yes", "unwatch", {"ok": True}, {"path": "/x", "delete_history": True}),
+    ("pause --for 1h", "pause", PAUSED, {"path": HERE, "for_ms": 3_600_000}),
+    ("pause /x", "pause", {**PAUSED, "paused_until": None}, {"path": "/x"}),
+    ("unpause", "unpause", {**PAUSED, "paused_at": None}, {"path": HERE}),
     ("checkpoint", "checkpoint", SEALED, {"path": HERE, "pin": False}),
     ("checkpoint -m n --pin", "checkpoint", SEALED, {"path": HERE, "name": "n", "pin": True}),
     ("log", "log", ITEMS, {"path": HERE, "all": False}),
@@ -274,7 +278,7 @@ def test_what_is_not_built_fails_honestly(run, daemon, flags):
         "rewind --abort -- a",
         "diff a --stat --patch",
         "history x",
-        "pause",
+        "share",
         "frobnicate",
         "",
     ],

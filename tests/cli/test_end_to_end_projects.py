@@ -19,3 +19,19 @@ def test_a_dry_watch_starts_a_daemon_and_writes_nothing(machine):
 def test_a_dry_watch_of_what_cannot_be_watched_fails_as_watching_does(machine):
     assert machine.failure("watch", "missing", "--dry-run", code=2)["kind"] == "usage"
     assert machine.failure("watch", "/", "--dry-run", code=8)["kind"] == "refused"
+
+
+def test_a_pause_outlives_the_daemon(machine, project):
+    assert machine.json("pause", "--for", "1h30m")["paused_until"] is not None
+    machine.json("stop")
+    (project / "new").write_text("x")
+
+    (worktree,) = machine.json("status")["worktrees"]
+    assert (worktree["state"], worktree["gaps"][0]["cause"]) == ("paused", "paused")
+    assert machine.failure("checkpoint", code=8)["kind"] == "refused"
+    assert "ends in 1h" in machine.run("status").text
+    assert machine.json("unpause")["checkpoint"]["changed"]["added"] == 1
+
+
+def test_a_pause_without_a_sensible_length_is_wrong_usage(machine, project):
+    assert machine.failure("pause", "--for", "soon", code=2)["kind"] == "usage"
