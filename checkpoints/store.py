@@ -24,6 +24,7 @@ from openoxide.checkpoints.rows import from_signed, signed
 from openoxide.db import Transaction
 
 PAUSED = "paused"
+MOVED = "moved"
 
 
 class WorktreeRow(peewee.Model):
@@ -313,9 +314,25 @@ def set_pause(db: Transaction, worktree: int, since_ms: int | None, until_ms: in
         open_gap(db, worktree, PAUSED, since_ms)
 
 
-def set_root_identity(db: Transaction, worktree: int, dev: int, ino: int, birth_ns: int) -> None:
-    """The directory at the root's path is another one now, and was accepted."""
-    WorktreeRow.update(dev=dev, ino=ino, birth_ns=birth_ns).where(WorktreeRow.id == worktree).execute(db)
+def adopt_root(db: Transaction, worktree: Worktree, now_ms: int) -> None:
+    """The history with this id belongs to the directory that ``worktree`` names, which is watched from now on; what
+    differs there is unknown until a full pass.
+    """
+    changes = {
+        "root": worktree.root,
+        "dev": signed(worktree.dev),
+        "ino": signed(worktree.ino),
+        "birth_ns": worktree.birth_ns,
+        "common_dir": worktree.common_dir,
+    }
+    WorktreeRow.update(changes).where(WorktreeRow.id == worktree.id).execute(db)
+    set_watching(db, worktree.id, watching=True)
+    open_gap(db, worktree.id, MOVED, now_ms)
+
+
+def join_projects(db: Transaction, project: str, other: str) -> None:
+    """Every worktree of ``other`` is one of ``project``."""
+    WorktreeRow.update(project=project).where(WorktreeRow.project == other).execute(db)
 
 
 _TABLES_OF_A_WORKTREE = ("live", "version")

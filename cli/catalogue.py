@@ -26,7 +26,9 @@ COMMANDS = {
     "pause": Entry("pausing", "pause", "record nothing for a while"),
     "unpause": Entry("pausing", "unpause", "go on recording"),
     "stop": Entry("status", "stop", "stop a daemon that was started on demand"),
-    "projects": Entry("status", "projects", "list all known worktrees"),
+    "projects": Entry("projects", "projects", "list all known worktrees"),
+    "projects move": Entry("projects", "move", "let a history follow a directory that was moved"),
+    "projects join": Entry("projects", "join", "declare two worktrees one project"),
     "status": Entry("status", "status", "show the health of the daemon and of each worktree"),
     "checkpoint": Entry("checkpoint", "checkpoint", "seal a checkpoint now"),
     "log": Entry("checkpoint", "log", "list checkpoints, newest first"),
@@ -47,7 +49,7 @@ COMMANDS = {
 NOT_BUILT = frozenset(
     "history pin unpin name forget expire prune purge check repair doctor du resume fork export import "
     "share sessions memory agents service config uninstall".split()
-) | {"projects move", "projects join"}
+)
 
 EXIT_STATUS = {
     0: "done",

@@ -13,6 +13,8 @@ from openoxide.cli.units import ago, count, duration, local, size, until
 from openoxide.daemon.protocol import (
     Changed,
     CheckpointObject,
+    JoinAnswer,
+    MoveAnswer,
     OperationItem,
     PathEntry,
     PauseAnswer,
@@ -154,11 +156,22 @@ def pause(answer: PauseAnswer, now: datetime) -> str:
     return f"paused {root}: nothing is recorded, {ends}\n{checkpoint(answer['checkpoint'], now)}"
 
 
+def moved(answer: MoveAnswer, now: datetime) -> str:
+    """Where a history goes on, and what differs there."""
+    where = f"the history of {printable(answer['old_root'])} goes on in {printable(answer['root'])}"
+    return f"{where}\n{checkpoint(answer['checkpoint'], now)}"
+
+
+def joined(answer: JoinAnswer) -> str:
+    """All roots of the one project."""
+    return "\n".join([f"one project, {answer['project']}:", *(f"  {printable(root)}" for root in answer["roots"])])
+
+
 def projects(items: Sequence[ProjectItem], now: datetime) -> str:
     """One line a worktree."""
     rows = [
         (
-            "watching" if item["watching"] else "stopped",
+            _whereabouts(item),
             count(item["checkpoints"], "checkpoint"),
             size(item["store_bytes"]),
             f"changed {ago(item['last_change_at'], now)}" if item["last_change_at"] else "no changes",
@@ -167,6 +180,10 @@ def projects(items: Sequence[ProjectItem], now: datetime) -> str:
         for item in items
     ]
     return table(rows) or "no projects"
+
+
+def _whereabouts(item: ProjectItem) -> str:
+    return "gone" if item.get("gone") else "watching" if item["watching"] else "stopped"
 
 
 def operations(items: Sequence[OperationItem], zone: tzinfo | None = None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from openoxide.cli.render import shortened, table
 from openoxide.cli.units import count, size
 from openoxide.daemon.protocol import PathEntry, SkipsObject, SurveyAnswer, printable
@@ -19,6 +21,27 @@ def survey(answer: SurveyAnswer, *, verbose: bool = False) -> str:
         lines.append("likely secrets that would be copied, judged by name alone:")
         lines += shortened([f"  {_sized(entry)}" for entry in answer["secrets"]], verbose=verbose)
     return "\n".join(lines)
+
+
+_LIKENESS = {
+    "recreated": "another directory was watched at {old} before",
+    "same_directory": "{new} looks like the directory that was {old}",
+    "same_head": "{new} has the last commit that was recorded in {old}, which is gone",
+    "same_origin": "{new} has the git origin of {old}, which is gone",
+}
+
+
+def lookalike(old: str, new: str, reason: str) -> str:
+    """That ``new`` seems to be what ``old`` was, and what to type if so."""
+    likeness = _LIKENESS.get(reason, "{new} looks like {old}").format(old=printable(old), new=printable(new))
+    names = f"{quoted(old)} {quoted(new)}"
+    join = "" if old == new else f", `oxide-ctl projects join {names}` makes both one project"
+    return f"note: {likeness}: `oxide-ctl projects move {names}` lets that history go on here{join}"
+
+
+def quoted(path: str) -> str:
+    """``path`` as a shell takes it."""
+    return shlex.quote(printable(path))
 
 
 def _skips(skips: SkipsObject, *, verbose: bool) -> tuple[str, ...]:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from openoxide.daemon.protocol import (
         CheckpointObject,
         Items,
+        JoinAnswer,
+        MoveAnswer,
         PauseAnswer,
         RestoreAnswer,
         RewindAnswer,
@@ -90,6 +92,14 @@ class Client:
 
     def unwatch(self, path: str, *, delete_history: bool = False) -> dict[str, Any]:
         return self.call("unwatch", {"path": path, "delete_history": delete_history})
+
+    def move_project(
+        self, old: str, new: str, *, yes: bool = False, progress: ProgressCallback | None = None
+    ) -> MoveAnswer:
+        return cast("MoveAnswer", self.call("projects_move", {"old": old, "new": new, "yes": yes}, progress))
+
+    def join_projects(self, a: str, b: str) -> JoinAnswer:
+        return cast("JoinAnswer", self.call("projects_join", {"a": a, "b": b}))
 
     def pause(self, path: str, *, for_ms: int | None = None) -> PauseAnswer:
         return cast("PauseAnswer", self.call("pause", _given(path=path, for_ms=for_ms)))

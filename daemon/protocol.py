@@ -120,6 +120,16 @@ class WatchAnswer(TypedDict):
     bytes: int
     skipped: int
     created: bool
+    lookalikes: list[Lookalike]
+
+
+class Lookalike(TypedDict):
+    """Another root that seems to be the same project. ``reason``: recreated (another directory at this very root),
+    same_directory, same_head or same_origin.
+    """
+
+    root: str
+    reason: str
 
 
 class SkipsObject(TypedDict):
@@ -143,7 +153,7 @@ class SurveyAnswer(TypedDict):
     skipped: int
     skips: list[SkipsObject]
     secrets: list[PathEntry]
-    note: NotRequired[str]
+    lookalikes: list[Lookalike]
 
 
 class WriterObject(TypedDict):
@@ -285,7 +295,7 @@ class PauseAnswer(TypedDict):
 
 
 class ProjectItem(TypedDict):
-    """One line of ``projects``."""
+    """One line of ``projects``. ``gone``: its directory is not at its root any more; ``lookalikes``: where it may be."""
 
     project: str
     root: str
@@ -293,6 +303,28 @@ class ProjectItem(TypedDict):
     checkpoints: int
     store_bytes: int
     last_change_at: str | None
+    gone: bool
+    lookalikes: list[Lookalike]
+
+
+class MoveAnswer(TypedDict):
+    """``projects move``. ``dropped_checkpoints``: of the new root's own, which held nothing but the tree as it is."""
+
+    ok: bool
+    project: str
+    worktree: int
+    old_root: str
+    root: str
+    dropped_checkpoints: int
+    checkpoint: CheckpointObject
+
+
+class JoinAnswer(TypedDict):
+    """``projects join``: all roots of the one project."""
+
+    ok: bool
+    project: str
+    roots: list[str]
 
 
 class WindowAnswer(TypedDict):

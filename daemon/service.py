@@ -86,6 +86,7 @@ class Service:
         with self._lock:
             self._watched.pop(watched.worktree.id, None)
         with watched.lock:
+            watched.released = True
             watched.stop()
 
     def all_watched(self) -> list[Watched]:
@@ -138,7 +139,7 @@ class Service:
             return
         if watched.pause_is_over(self.clock.now_ms()):
             watched.set_pause(None, None)
-        watched.refuse_while_paused()
+        watched.require_recording()
         watched.start()
         try:
             settle_at_start(self, watched, progress)

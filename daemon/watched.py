@@ -33,7 +33,7 @@ from openoxide.checkpoints.tree import RootIdentity, Tree
 from openoxide.clock import Clock, rfc3339
 from openoxide.daemon.pruning import Pruner
 from openoxide.daemon.watcher import Drained, Watch
-from openoxide.errors import OpenOxideError, RefusedError
+from openoxide.errors import NotFoundError, OpenOxideError, RefusedError
 from openoxide.ids import ID_BYTES, letters
 from openoxide.settings import Settings
 
@@ -68,6 +68,7 @@ class Watched:
         self.worktree = worktree
         self.lock = threading.RLock()
         self.attached = False
+        self.released = False  # let go of for good: who still waits for the lock must not start it again
         self.trouble = ""  # why the last recording failed; empty once one has succeeded
         self.capturing = False
         self.needs_full_pass = True
@@ -127,8 +128,12 @@ class Watched:
         if self.paused:
             self.stop()
 
-    def refuse_while_paused(self) -> None:
-        """Raises RefusedError where nothing may be recorded."""
+    def require_recording(self) -> None:
+        """Raises RefusedError where nothing may be recorded, NotFoundError where another has taken this one's place."""
+        if self.released:
+            raise NotFoundError(
+                f"{os.fsdecode(self.worktree.root)} is no longer watched", hint="run `oxide-ctl projects`"
+            )
         if not self.paused:
             return
         until = self.worktree.paused_until_ms
@@ -178,7 +183,7 @@ class Watched:
         placed: Mapping[bytes, Placed] | None,
     ) -> Checkpoint | None:
         with self.open_tree() as tree:
-            self.refuse_while_paused()
+            self.require_recording()
             drained, dirty = self._drain()
             dirty |= {path: dirty.get(path, False) for path in also}
             seal = self._seal(label, self._coverage(drained)) if label is not None else None
@@ -204,7 +209,7 @@ class Watched:
         says. ``attribute`` overrules who wrote what was found.
         """
         with self.lock, self.open_tree() as tree:
-            self.refuse_while_paused()
+            self.require_recording()
             drained, dirty = self._drain()
             began_ms = self._clock.now_ms()  # gaps that the drain opened are older than the pass that closes them
             seal = self._seal(label, Coverage(complete=drained.complete, cause=drained.cause)) if label else None

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from openoxide.checkpoints import store
 from openoxide.checkpoints.model import Observed
 from openoxide.checkpoints.survey import Skips, summarise
 from openoxide.checkpoints.survey import survey as look
 from openoxide.checkpoints.tree import Tree
+from openoxide.daemon.operations.likeness import is_gone, like
 from openoxide.daemon.operations.watching import checked_root, shown
-from openoxide.daemon.protocol import SkipsObject, SurveyAnswer, path_entry
+from openoxide.daemon.protocol import Lookalike, SkipsObject, SurveyAnswer, path_entry
 from openoxide.daemon.requests import Request, flag, path
 
 if TYPE_CHECKING:
@@ -35,8 +37,16 @@ def survey(service: Service, request: Request, report: Reporter) -> SurveyAnswer
         "bytes": summary.size_bytes,
         "skipped": summary.skipped,
         "skips": [_skips(reason, found) for reason, found in skips],
+        "lookalikes": _lookalikes(service, root),
         "secrets": [path_entry(name, size_bytes=size) for name, size in summary.secrets],
     }
+
+
+def _lookalikes(service: Service, root: bytes) -> list[Lookalike]:
+    """What watching the tree would say; nothing where its history is known already."""
+    with service.timeline.database.reading() as db:
+        known = any(worktree.root == root and not is_gone(worktree) for worktree in store.worktrees(db))
+        return [] if known else like(db, root)
 
 
 def _reported(found: Iterable[Observed], report: Reporter) -> Iterator[Observed]:

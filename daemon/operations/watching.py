@@ -14,9 +14,19 @@ from openoxide.checkpoints.model import Trigger, Worktree
 from openoxide.checkpoints.tree import identity_of
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, time_or_none
-from openoxide.daemon.protocol import Items, ProjectItem, StatusAnswer, WatchAnswer, WorktreeStatus, printable
+from openoxide.daemon.operations.likeness import gone_with_history, here, is_gone, like, likeness, lookalike
+from openoxide.daemon.protocol import (
+    Items,
+    Lookalike,
+    ProjectItem,
+    StatusAnswer,
+    WatchAnswer,
+    WorktreeStatus,
+    printable,
+)
 from openoxide.daemon.requests import Request, flag, path
 from openoxide.daemon.watched import Label, Watched
+from openoxide.db import Transaction
 from openoxide.errors import RefusedError, UsageError
 from openoxide.ids import ID_BYTES, letters
 
@@ -29,6 +39,8 @@ def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
     """Register a worktree and capture it; idempotent. Answers when the first checkpoint is sealed."""
     root = checked_root(service, path(request), allow_broad=flag(request, "allow_broad"))
     watched, created = _registered(service, root)
+    with service.timeline.database.reading() as db:
+        likely = like(db, root) if created and watched.newest() is None else []
 
     def progress(done: int, size: int) -> None:
         report({"stage": "files", "done": done, "total": 0, "bytes": size})
@@ -54,6 +66,7 @@ def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
         "bytes": head.bytes,
         "skipped": head.skipped,
         "created": created,
+        "lookalikes": likely,
     }
 
 
@@ -160,8 +173,9 @@ def unwatch(service: Service, request: Request, _report: Reporter) -> dict[str, 
 def projects(service: Service, _request: Request, _report: Reporter) -> Items:
     """Every worktree ever watched."""
     with service.timeline.database.reading() as db:
-        items = []
-        for worktree in store.worktrees(db):
+        known, items = store.worktrees(db), []
+        candidates = _whereabouts(db, known)
+        for worktree in known:
             checkpoints = store.CheckpointQuery(db, worktree.id)
             newest = checkpoints.newest()
             item: ProjectItem = {
@@ -171,9 +185,25 @@ def projects(service: Service, _request: Request, _report: Reporter) -> Items:
                 "checkpoints": checkpoints.count(),
                 "store_bytes": store.stored_bytes(db, worktree.id),
                 "last_change_at": time_or_none(newest.created_at_ms if newest else None),
+                "gone": is_gone(worktree),
+                "lookalikes": candidates.get(worktree.id, []),
             }
             items.append(item)
     return {"ok": True, "items": items}
+
+
+def _whereabouts(db: Transaction, known: list[Worktree]) -> dict[int, list[Lookalike]]:
+    """By the id of each worktree that is gone: the watched roots that look like it and are not its project already."""
+    gone = gone_with_history(db, known)
+    present = [(w, here(w.root)) for w in known if gone and w.watching and not is_gone(w)]
+    return {
+        lost.id: [
+            lookalike(w.root, reason)
+            for w, there in present
+            if w.project != lost.project and (reason := likeness(old, there))
+        ]
+        for lost, old in gone
+    }
 
 
 def status(service: Service, _request: Request, _report: Reporter) -> StatusAnswer:

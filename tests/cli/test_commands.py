@@ -33,7 +33,10 @@ WATCHED = {
     "bytes": 2048,
     "skipped": 2,
     "created": True,
+    "lookalikes": [],
 }
+MOVED = {"ok": True, "old_root": "/old", "root": "/new", "checkpoint": checkpoint()}
+JOINED = {"ok": True, "project": "p", "roots": ["/a", "/b"]}
 PAUSED = {"ok": True, "root": "/src/app", "paused_at": NOON, "paused_until": NOON, "checkpoint": checkpoint()}
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
 HERE = "/work"
@@ -42,6 +45,8 @@ PLAIN_REWIND = {"checkpoint": "42", "exact": False, "conflict": "keep", "touch":
 ASKED = [
     ("status", "status", status(), {}),
     ("projects", "projects", ITEMS, {}),
+    ("projects move old /new --yes", "projects_move", MOVED, {"old": f"{HERE}/old", "new": "/new", "yes": True}),
+    ("projects join /a b", "projects_join", JOINED, {"a": "/a", "b": f"{HERE}/b"}),
     ("stop", "stop", {"ok": True}, {}),
     ("watch", "watch", WATCHED, {"path": HERE, "allow_broad": False}),
     ("watch sub --allow-broad", "watch", WATCHED, {"path": f"{HERE}/sub", "allow_broad": True}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.cli.contract import sealed
+
 
 def test_a_dry_watch_starts_a_daemon_and_writes_nothing(machine):
     (machine.project / ".env").write_text("KEY=1")
@@ -35,3 +37,26 @@ def test_a_pause_outlives_the_daemon(machine, project):
 
 def test_a_pause_without_a_sensible_length_is_wrong_usage(machine, project):
     assert machine.failure("pause", "--for", "soon", code=2)["kind"] == "usage"
+
+
+def test_a_history_follows_a_moved_project(machine, project, tmp_path):
+    sealed(machine, "before")
+    new = project.rename(tmp_path / "moved")
+    ended = machine.run("-C", str(new), "watch", cwd=tmp_path)
+    assert f"oxide-ctl projects move {project} {new}" in ended.complaint
+
+    answer = machine.run("--json", "projects", "move", str(project), str(new), cwd=tmp_path).json
+
+    assert (answer["ok"], answer["root"], answer["old_root"]) == (True, str(new), str(project))
+    items = machine.run("--json", "-C", str(new), "log", cwd=tmp_path).json["items"]
+    assert "before" in [item["name"] for item in items]
+    project.mkdir()  # where the machine stops its daemon
+
+
+def test_moving_away_from_a_tree_that_is_there_needs_a_yes(machine, project, tmp_path):
+    (tmp_path / "copy").mkdir()
+
+    assert machine.failure("projects", "move", str(project), str(tmp_path / "copy"), code=8)["kind"] == "refused"
+    assert machine.json("projects", "move", str(project), str(tmp_path / "copy"), "--yes")["root"] == str(
+        tmp_path / "copy"
+    )

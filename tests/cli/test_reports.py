@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from openoxide.cli import reports
 
 SURVEY = {
@@ -21,6 +23,7 @@ SURVEY = {
         },
         {"reason": "dependencies", "count": 1, "bytes": 0, "largest": [{"path": "node_modules"}]},
     ],
+    "lookalikes": [],
     "secrets": [{"path": ".env", "size_bytes": 12}],
 }
 
@@ -40,3 +43,15 @@ def test_a_survey_of_a_plain_tree_is_one_line():
     plain = {**SURVEY, "skips": [], "skipped": 0, "secrets": [], "watching": True}
 
     assert reports.survey(plain) == "/src/app is watched already and has to copy: 3 files, 2.0 KiB, 0 skipped"
+
+
+@pytest.mark.parametrize("reason", ["recreated", "same_directory", "same_head", "same_origin", "of a later version"])
+def test_a_likeness_names_the_command_that_says_it(reason):
+    note = reports.lookalike("/old one", "/new", reason)
+
+    assert "`oxide-ctl projects move '/old one' /new`" in note
+    assert "`oxide-ctl projects join '/old one' /new`" in note
+
+
+def test_a_directory_made_anew_has_nothing_to_be_joined_with():
+    assert "join" not in reports.lookalike("/here", "/here", "recreated")
