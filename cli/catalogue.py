@@ -30,6 +30,7 @@ COMMANDS = {
     "projects move": Entry("projects", "move", "let a history follow a directory that was moved"),
     "projects join": Entry("projects", "join", "declare two worktrees one project"),
     "status": Entry("status", "status", "show the health of the daemon and of each worktree"),
+    "doctor": Entry("doctor", "doctor", "look for what is wrong, and say what to do"),
     "checkpoint": Entry("checkpoint", "checkpoint", "seal a checkpoint now"),
     "log": Entry("checkpoint", "log", "list checkpoints, newest first"),
     "show": Entry("checkpoint", "show", "show one checkpoint"),
@@ -47,7 +48,7 @@ COMMANDS = {
 }
 
 NOT_BUILT = frozenset(
-    "history pin unpin name forget expire prune purge check repair doctor du resume fork export import "
+    "history pin unpin name forget expire prune purge check repair du resume fork export import "
     "share sessions memory agents service config uninstall".split()
 )
 

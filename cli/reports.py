@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
 from openoxide.cli.render import shortened, table
 from openoxide.cli.units import count, size
-from openoxide.daemon.protocol import PathEntry, SkipsObject, SurveyAnswer, printable
+from openoxide.daemon.protocol import PathEntry, ProblemObject, SkipsObject, SurveyAnswer, printable
 
 
 def survey(answer: SurveyAnswer, *, verbose: bool = False) -> str:
@@ -42,6 +44,24 @@ def lookalike(old: str, new: str, reason: str) -> str:
 def quoted(path: str) -> str:
     """``path`` as a shell takes it."""
     return shlex.quote(printable(path))
+
+
+def doctor(answer: Mapping[str, Any]) -> str:
+    """The findings, the worst first, and what to do about each."""
+    daemon = answer["daemon"]
+    told = (
+        f"daemon {daemon['version']}, pid {daemon['pid']}, home {printable(daemon['home'])}"
+        if daemon
+        else "no daemon answers"
+    )
+    lines = [told, *(line for problem in answer["problems"] for line in _problem(problem))]
+    return "\n".join([*lines, *([] if answer["problems"] else ["nothing is wrong"])])
+
+
+def _problem(problem: ProblemObject) -> list[str]:
+    severity = "fixed" if problem["fixed"] else problem["severity"]
+    lines = [f"{severity:<8} {printable(problem['message'])}"]
+    return lines if problem["fixed"] else [*lines, f"         {printable(problem['hint'])}"]
 
 
 def _skips(skips: SkipsObject, *, verbose: bool) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.launch import Launch
     from openoxide.daemon.protocol import (
         CheckpointObject,
+        DoctorAnswer,
         Items,
         JoinAnswer,
         MoveAnswer,
@@ -100,6 +101,9 @@ class Client:
 
     def join_projects(self, a: str, b: str) -> JoinAnswer:
         return cast("JoinAnswer", self.call("projects_join", {"a": a, "b": b}))
+
+    def doctor(self, *, fix: bool = False) -> DoctorAnswer:
+        return cast("DoctorAnswer", self.call("doctor", {"fix": fix}))
 
     def pause(self, path: str, *, for_ms: int | None = None) -> PauseAnswer:
         return cast("PauseAnswer", self.call("pause", _given(path=path, for_ms=for_ms)))

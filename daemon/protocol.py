@@ -294,6 +294,24 @@ class PauseAnswer(TypedDict):
     checkpoint: CheckpointObject
 
 
+class ProblemObject(TypedDict):
+    """One finding. ``severity``: error, warning or note; a note alone is no reason to fail."""
+
+    kind: str
+    severity: str
+    message: str
+    hint: str
+    fixed: bool
+
+
+class DoctorAnswer(TypedDict):
+    """``doctor``, as far as the daemon sees. ``daemon``: pid, version, home and ``side``, where it runs."""
+
+    ok: bool
+    problems: list[ProblemObject]
+    daemon: dict[str, Any]
+
+
 class ProjectItem(TypedDict):
     """One line of ``projects``. ``gone``: its directory is not at its root any more; ``lookalikes``: where it may be."""
 

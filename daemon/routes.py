@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from openoxide.daemon.operations import (
     checkpointing,
     declaring,
+    examining,
     looking,
     moving,
     pausing,
@@ -36,6 +37,7 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "watch": watching.watch,
     "survey": surveying.survey,
     "unwatch": watching.unwatch,
+    "doctor": examining.doctor,
     "pause": pausing.pause,
     "unpause": pausing.unpause,
     "projects": watching.projects,

@@ -233,7 +233,7 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         gaps = store.open_gaps(db, watched.worktree.id)
         interrupted = [o.public_id for o in journal.open_operations(db, watched.worktree.id)]
         count, expiry = checkpoints.count(), checkpoints.next_expiry()
-    state, reason = ("paused", "asked for") if watched.paused else _state(watched)
+    state, reason = state_of(watched)
     return {
         "root": shown(watched.worktree.root),
         "project": watched.worktree.project,
@@ -251,6 +251,11 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         "paused_at": time_or_none(watched.worktree.paused_ms),
         "paused_until": time_or_none(watched.worktree.paused_until_ms),
     }
+
+
+def state_of(watched: Watched) -> tuple[str, str]:
+    """A worktree's ``state`` as ``status`` tells it, and the reason for one that is not good."""
+    return ("paused", "asked for") if watched.paused else _state(watched)
 
 
 def _state(watched: Watched) -> tuple[str, str]:

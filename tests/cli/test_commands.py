@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from openoxide import __version__
 from openoxide.cli import catalogue
 from openoxide.errors import (
     EXIT_CODES,
@@ -17,6 +18,7 @@ from openoxide.errors import (
     StoreReadOnlyError,
     VersionMismatchError,
 )
+from openoxide.surroundings import this_side
 from tests.cli.answers import NOON, checkpoint, difference, planned, rewound, shown, status
 
 SEALED = {"ok": True, **checkpoint()}
@@ -35,6 +37,11 @@ WATCHED = {
     "created": True,
     "lookalikes": [],
 }
+EXAMINED = {
+    "ok": True,
+    "problems": [],
+    "daemon": {"pid": 1, "version": __version__, "home": "/h", "side": this_side({})._asdict()},
+}
 MOVED = {"ok": True, "old_root": "/old", "root": "/new", "checkpoint": checkpoint()}
 JOINED = {"ok": True, "project": "p", "roots": ["/a", "/b"]}
 PAUSED = {"ok": True, "root": "/src/app", "paused_at": NOON, "paused_until": NOON, "checkpoint": checkpoint()}
@@ -47,6 +54,7 @@ ASKED = [
     ("projects", "projects", ITEMS, {}),
     ("projects move old /new --yes", "projects_move", MOVED, {"old": f"{HERE}/old", "new": "/new", "yes": True}),
     ("projects join /a b", "projects_join", JOINED, {"a": "/a", "b": f"{HERE}/b"}),
+    ("doctor --fix", "doctor", EXAMINED, {"fix": True}),
     ("stop", "stop", {"ok": True}, {}),
     ("watch", "watch", WATCHED, {"path": HERE, "allow_broad": False}),
     ("watch sub --allow-broad", "watch", WATCHED, {"path": f"{HERE}/sub", "allow_broad": True}),
@@ -139,7 +147,9 @@ def test_json_is_the_daemons_answer_in_one_object(run, daemon, line, name, answe
 
     ended = run("--json", "-C", HERE, *line.split())
 
-    if name == "cat":
+    if name == "doctor":
+        assert [p for p in ended.json["problems"] if p["severity"] != "note"] == []
+    elif name == "cat":
         assert ended.out == answer
     elif name == "stop":
         assert ended.json == {"ok": True, "stopped": True}

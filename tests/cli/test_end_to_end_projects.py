@@ -60,3 +60,38 @@ def test_moving_away_from_a_tree_that_is_there_needs_a_yes(machine, project, tmp
     assert machine.json("projects", "move", str(project), str(tmp_path / "copy"), "--yes")["root"] == str(
         tmp_path / "copy"
     )
+
+
+OF_THE_MACHINE = {
+    "home_in_memory",
+    "home_in_container",
+    "home_not_local",
+    "tree_not_local",
+    "disk_space",
+    "watch_limit",
+}
+
+
+def test_a_doctor_finds_what_is_wrong_and_exits_with_one(machine, project):
+    sound = machine.run("--json", "doctor").json
+    assert [p for p in sound["problems"] if p["severity"] != "note" and p["kind"] not in OF_THE_MACHINE] == []
+    assert sound["daemon"]["pid"] > 0
+    (machine.home / "timeline.db").chmod(0o644)
+
+    ended = machine.run("--json", "doctor")
+
+    assert (ended.code, ended.json["ok"], ended.json["error"]["kind"]) == (1, False, "failed")
+    (problem,) = [p for p in ended.json["problems"] if p["kind"] == "home_permissions"]
+    assert {"kind", "severity", "message", "hint", "fixed"} == problem.keys()
+    fixed = machine.run("--json", "doctor", "--fix").json["problems"]
+    assert [p["fixed"] for p in fixed if p["kind"] == "home_permissions"] == [True]
+
+
+def test_a_doctor_without_a_daemon_still_looks(machine):
+    machine.home.mkdir(mode=0o755)
+
+    ended = machine.run("--json", "doctor", OPENOXIDE_NO_AUTOSTART="1")
+
+    assert (ended.code, ended.json["daemon"]) == (1, None)
+    assert {"daemon_unreachable", "home_permissions"} <= {p["kind"] for p in ended.json["problems"]}
+    assert "no daemon answers" in machine.run("doctor", OPENOXIDE_NO_AUTOSTART="1").text

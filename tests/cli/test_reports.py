@@ -55,3 +55,16 @@ def test_a_likeness_names_the_command_that_says_it(reason):
 
 def test_a_directory_made_anew_has_nothing_to_be_joined_with():
     assert "join" not in reports.lookalike("/here", "/here", "recreated")
+
+
+def test_findings_come_with_what_to_do():
+    problem = {"kind": "k", "severity": "warning", "message": "it leaks", "hint": "close it", "fixed": False}
+    daemon = {"pid": 1, "version": "0.1.0", "home": "/h", "side": {}}
+
+    assert reports.doctor({"problems": [problem, {**problem, "fixed": True}], "daemon": daemon}).splitlines() == [
+        "daemon 0.1.0, pid 1, home /h",
+        "warning  it leaks",
+        "         close it",
+        "fixed    it leaks",
+    ]
+    assert reports.doctor({"problems": [], "daemon": None}) == "no daemon answers\nnothing is wrong"
