@@ -11,8 +11,7 @@ from pathlib import Path
 
 from openoxide.db import Database
 from openoxide.errors import NewerStoreError
-
-APPLICATION_ID = 0x4F584944  # "OXID"
+from openoxide.paths import APPLICATION_ID
 
 M0001 = """
 create table worktree(
@@ -138,3 +137,4 @@ def _migrate(database: Database) -> None:
                 db.execute_sql(statement)
         db.execute_sql(f"pragma application_id = {APPLICATION_ID}")
         db.execute_sql(f"pragma user_version = {len(MIGRATIONS)}")
+    database.fold_wal()  # the application id has to stand in the file itself: it tells a home of ours (openoxide.removal)

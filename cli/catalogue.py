@@ -41,6 +41,7 @@ COMMANDS = {
     "undo": Entry("undo", "undo", "take back the last operations"),
     "redo": Entry("undo", "redo", "do again what undo took back"),
     "operations": Entry("undo", "operations", "list rewinds, undos and redos"),
+    "uninstall": Entry("uninstall", "uninstall", "remove everything of ours"),
     "turn begin": Entry("windows", "turn_begin", "declare that an agent's turn begins"),
     "turn end": Entry("windows", "turn_end", "declare that it ended"),
     "tool begin": Entry("windows", "tool_begin", "declare that an agent's tool call begins"),
@@ -49,7 +50,7 @@ COMMANDS = {
 
 NOT_BUILT = frozenset(
     "history pin unpin name forget expire prune purge check repair du resume fork export import "
-    "share sessions memory agents service config uninstall".split()
+    "share sessions memory agents service config".split()
 )
 
 EXIT_STATUS = {

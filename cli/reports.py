@@ -8,7 +8,7 @@ from typing import Any
 
 from openoxide.cli.render import shortened, table
 from openoxide.cli.units import count, size
-from openoxide.daemon.protocol import PathEntry, ProblemObject, SkipsObject, SurveyAnswer, printable
+from openoxide.daemon.protocol import PathEntry, ProblemObject, SkipsObject, SurveyAnswer, UninstallAnswer, printable
 
 
 def survey(answer: SurveyAnswer, *, verbose: bool = False) -> str:
@@ -62,6 +62,17 @@ def _problem(problem: ProblemObject) -> list[str]:
     severity = "fixed" if problem["fixed"] else problem["severity"]
     lines = [f"{severity:<8} {printable(problem['message'])}"]
     return lines if problem["fixed"] else [*lines, f"         {printable(problem['hint'])}"]
+
+
+def uninstall(answer: UninstallAnswer) -> str:
+    """What goes, or went, what stays, and how the program itself is removed."""
+    would = "would be " if answer["dry_run"] else ""
+    lines = [f"{would}{word}  {_sized(entry)}" for word in ("removed", "kept") for entry in answer[word]]
+    lines += [f"{would}left  {printable(entry['path'])}  ({printable(entry['reason'])})" for entry in answer["left"]]
+    lines += [printable(note) for note in answer["notes"]]
+    if not answer["removed"]:
+        lines.append(f"nothing of ours is in {printable(answer['home'])}")
+    return "\n".join([*lines, f"the program itself: {printable(answer['package'])}"])
 
 
 def _skips(skips: SkipsObject, *, verbose: bool) -> tuple[str, ...]:

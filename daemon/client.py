@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         DoctorAnswer,
         Items,
         JoinAnswer,
+        LeaveAnswer,
         MoveAnswer,
         PauseAnswer,
         RestoreAnswer,
@@ -104,6 +105,9 @@ class Client:
 
     def doctor(self, *, fix: bool = False) -> DoctorAnswer:
         return cast("DoctorAnswer", self.call("doctor", {"fix": fix}))
+
+    def leave(self, *, keep_history: bool, dry_run: bool) -> LeaveAnswer:
+        return cast("LeaveAnswer", self.call("leave", {"keep_history": keep_history, "dry_run": dry_run}))
 
     def pause(self, path: str, *, for_ms: int | None = None) -> PauseAnswer:
         return cast("PauseAnswer", self.call("pause", _given(path=path, for_ms=for_ms)))

@@ -312,6 +312,32 @@ class DoctorAnswer(TypedDict):
     daemon: dict[str, Any]
 
 
+class LeaveAnswer(TypedDict):
+    """``leave``, before an uninstall: staging folders by their absolute paths."""
+
+    ok: bool
+    removed: list[PathEntry]
+    left: list[PathEntry]
+
+
+class UninstallAnswer(TypedDict):
+    """``uninstall``; made by the command line, since no daemon is left. Paths are absolute; a folder has the size of all
+    in it. ``kept``: by intent; ``left``: with the reason (not_ours, interrupted, busy, or what the system said);
+    ``package``: the command that removes the program.
+    """
+
+    ok: bool
+    dry_run: bool
+    home: str
+    stopped: bool
+    removed: list[PathEntry]
+    kept: list[PathEntry]
+    left: list[PathEntry]
+    freed_bytes: int
+    notes: list[str]
+    package: str
+
+
 class ProjectItem(TypedDict):
     """One line of ``projects``. ``gone``: its directory is not at its root any more; ``lookalikes``: where it may be."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.cli.contract import sealed
+from pathlib import Path
+
+from tests.cli.contract import paths, sealed
+from tests.kit import diff_trees, tree_of, wait_until
 
 
 def test_a_dry_watch_starts_a_daemon_and_writes_nothing(machine):
@@ -95,3 +98,53 @@ def test_a_doctor_without_a_daemon_still_looks(machine):
     assert (ended.code, ended.json["daemon"]) == (1, None)
     assert {"daemon_unreachable", "home_permissions"} <= {p["kind"] for p in ended.json["problems"]}
     assert "no daemon answers" in machine.run("doctor", OPENOXIDE_NO_AUTOSTART="1").text
+
+
+def test_an_uninstall_takes_everything_of_ours_and_nothing_else(machine, project):
+    tree = tree_of(project)
+    (project / ".openoxide-staging").mkdir()
+    (machine.home / "notes.txt").write_text("mine")
+    pid = machine.json("status")["daemon"]["pid"]
+    assert machine.failure("uninstall", code=8)["kind"] == "refused"
+
+    planned = machine.json("uninstall", "--dry-run")
+    assert (planned["dry_run"], planned["stopped"], machine.json("status")["daemon"]["pid"]) == (True, False, pid)
+    done = machine.json("uninstall", "--yes")
+
+    assert {"removed", "kept", "left", "freed_bytes", "notes", "package", "home"} <= done.keys()
+    assert (done["stopped"], paths(done["left"])) == (True, [str(machine.home / "notes.txt")])
+    assert str(project / ".openoxide-staging") in paths(done["removed"])
+    assert [path.name for path in machine.home.iterdir()] == ["notes.txt"]
+    assert diff_trees(tree, tree_of(project)) == []
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), 10)
+    again = machine.json("uninstall", "--yes")
+    assert (again["removed"], paths(again["left"])) == ([], [str(machine.home / "notes.txt")])
+    assert [path.name for path in machine.home.iterdir()] == ["notes.txt"]
+
+
+def test_an_uninstall_can_keep_the_history(machine, project):
+    sealed(machine, "before")
+
+    kept = machine.json("uninstall", "--keep-history", "--yes")["kept"]
+
+    assert str(machine.home / "timeline.db") in paths(kept)
+    assert "before" in [item["name"] for item in machine.json("log")["items"]]
+
+
+def test_an_uninstall_of_nothing_starts_nothing(machine):
+    ended = machine.run("uninstall", "--yes")
+
+    assert (ended.code, machine.home.exists()) == (0, False)
+    assert "nothing of ours" in ended.text
+    assert "pip uninstall openoxide" in ended.text
+
+
+def test_an_uninstall_goes_on_where_the_store_is_damaged(machine, project):
+    machine.json("stop")
+    with (machine.home / "timeline.db").open("r+b") as file:
+        file.truncate(200)
+
+    answer = machine.json("uninstall", "--yes")
+
+    assert "staging" in answer["notes"][0]
+    assert not machine.home.exists()

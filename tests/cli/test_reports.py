@@ -68,3 +68,24 @@ def test_findings_come_with_what_to_do():
         "fixed    it leaks",
     ]
     assert reports.doctor({"problems": [], "daemon": None}) == "no daemon answers\nnothing is wrong"
+
+
+def test_an_uninstall_says_what_went_and_what_stays():
+    answer = {
+        "dry_run": False,
+        "home": "/h",
+        "removed": [{"path": "/h/blobs", "size_bytes": 1024}],
+        "kept": [{"path": "/h/timeline.db", "size_bytes": 1}],
+        "left": [{"path": "/h/notes", "reason": "not_ours"}],
+        "notes": ["a note"],
+        "package": "python -m pip uninstall openoxide",
+    }
+
+    assert reports.uninstall(answer).splitlines() == [
+        "removed  /h/blobs (1.0 KiB)",
+        "kept  /h/timeline.db (1 B)",
+        "left  /h/notes  (not_ours)",
+        "a note",
+        "the program itself: python -m pip uninstall openoxide",
+    ]
+    assert reports.uninstall({**answer, "dry_run": True}).startswith("would be removed  /h/blobs")
