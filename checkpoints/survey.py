@@ -16,7 +16,7 @@ from openoxide.checkpoints.ignore import Rules
 from openoxide.checkpoints.model import BlobHash, FileState, Kind, Observed, SkipReason, skipped, split
 from openoxide.checkpoints.reading import Found, read_simple
 from openoxide.checkpoints.secrets import looks_secret
-from openoxide.checkpoints.tree import Tree, wall_ns
+from openoxide.checkpoints.tree import GONE, Tree, wall_ns
 from openoxide.settings import CaptureSettings
 
 MOST_EXAMPLES = 5
@@ -84,7 +84,12 @@ class _Look(Capture):
             return simple
         size, mode = found.st_size, stat.S_IMODE(found.st_mode)
         state = FileState(kind=Kind.FILE, mode=mode, size=size, mtime_ns=found.st_mtime_ns)
-        readable = self._may_read(path)
+        try:
+            readable = self._may_read(path)
+        except OSError as error:
+            if error.errno in GONE:
+                return None
+            raise
         return Found(observed=Observed(path=path, state=state if readable else skipped(SkipReason.UNREADABLE, size)))
 
     def _may_read(self, path: bytes) -> bool:

@@ -52,7 +52,7 @@ class _Found(NamedTuple):
 
 def plan(home: Home, *, keep_history: bool) -> Removal:
     """What :func:`remove` would do. Raises RefusedError where this is no home of ours."""
-    if not home.folder.exists():
+    if not home.folder.is_dir():
         return Removal({}, {}, {})
     with _opened(home) as folder:
         found = _all_below(folder)
@@ -65,7 +65,7 @@ def remove(home: Home, *, keep_history: bool) -> Removal:
     """Remove the home, or with ``keep_history`` what is neither the store nor needed to go on with it. May be repeated
     after any failure. Raises RefusedError, and AlreadyRunningError where a daemon has the home.
     """
-    if not home.folder.exists():
+    if not home.folder.is_dir():
         return Removal({}, {}, {})
     with _opened(home) as folder:
         found = _all_below(folder)
@@ -93,10 +93,10 @@ def _opened(home: Home) -> Iterator[int]:
         raise RefusedError(
             f"{home.folder} is the home directory or holds it", hint="set OPENOXIDE_HOME to what was used"
         )
+    if os.stat(real).st_uid != os.geteuid():
+        raise RefusedError(f"{home.folder} belongs to another user", hint="only its owner removes it")
     folder = os.open(real, _FOLDER)
     try:
-        if os.fstat(folder).st_uid != os.geteuid():
-            raise RefusedError(f"{home.folder} belongs to another user", hint="only its owner removes it")
         yield folder
     finally:
         os.close(folder)

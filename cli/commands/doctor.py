@@ -53,15 +53,20 @@ def _looked(cli: Cli, *, fix: bool) -> tuple[Sequence[Problem], dict[str, Any] |
     except OpenOxideError as error:
         unanswered = Problem(error.kind, ERROR, error.message, error.hint)
         return [unanswered, *home_problems(home_from(os.environ), fix=fix), *side_problems(ours, Side())], None
-    return [*_told(answer), *_version(answer), *side_problems(ours, Side(**answer["daemon"]["side"]))], answer["daemon"]
+    return [*_told(answer), *_version(answer), *side_problems(ours, _side(answer))], answer["daemon"]
 
 
 def _told(answer: DoctorAnswer) -> list[Problem]:
-    return [Problem(**problem) for problem in answer["problems"]]
+    return [Problem._make(problem[name] for name in Problem._fields) for problem in answer["problems"]]  # type: ignore[literal-required]
 
 
 def _object(problem: Problem) -> dict[str, Any]:
     return {**problem._asdict(), "message": printable(problem.message), "hint": printable(problem.hint)}
+
+
+def _side(answer: DoctorAnswer) -> Side:
+    """Where the daemon runs; what a later version says besides is not for us."""
+    return Side(**{name: value for name, value in answer["daemon"]["side"].items() if name in Side._fields})
 
 
 def _version(answer: DoctorAnswer) -> list[Problem]:

@@ -12,7 +12,7 @@ from openoxide.cli import reports
 from openoxide.cli.confirm import PLAN_HINT, need_terminal, need_yes
 from openoxide.cli.context import Cli
 from openoxide.daemon.protocol import PathEntry, UninstallAnswer, path_entry
-from openoxide.errors import EXIT_DONE, EXIT_PARTIAL, OpenOxideError, RefusedError
+from openoxide.errors import EXIT_DONE, EXIT_PARTIAL, StoreDamagedError
 from openoxide.paths import Home, home_from
 
 if TYPE_CHECKING:
@@ -78,12 +78,12 @@ def _inside(home: Home, name: str) -> bytes:
 
 
 def _leave_trees(cli: Cli, answer: UninstallAnswer, *, keep_history: bool) -> None:
-    """Has the daemon remove its folders in watched trees; one that cannot be asked must not keep us here for ever."""
+    """Has the daemon remove its folders in watched trees. Only a store that no daemon can open is removed without that:
+    any other failure may hide an interrupted operation, which the store is needed for.
+    """
     try:
         trees = cli.client.leave(keep_history=keep_history, dry_run=answer["dry_run"])
-    except RefusedError:
-        raise
-    except OpenOxideError as error:
+    except StoreDamagedError as error:
         answer["notes"].append(f"staging folders in watched trees were not looked for: {error.message}")
     else:
         answer["removed"] += trees["removed"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import journal, store
@@ -12,7 +13,7 @@ from openoxide.daemon.operations.likeness import is_gone
 from openoxide.daemon.operations.watching import shown
 from openoxide.daemon.protocol import LeaveAnswer, PathEntry, path_entry
 from openoxide.daemon.requests import Request, flag
-from openoxide.errors import RefusedError
+from openoxide.errors import OpenOxideError, RefusedError
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
@@ -55,7 +56,7 @@ def _unsettled(service: Service, worktree: Worktree) -> bool:
         return False
     for watched in service.all_watched():
         if watched.worktree.id == worktree.id and not watched.paused:
-            with watched.lock:
+            with watched.lock, suppress(OpenOxideError):  # then it stays unsettled
                 service.attach(watched)
     return _open_operations(service, worktree)
 

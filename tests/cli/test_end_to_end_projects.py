@@ -148,3 +148,12 @@ def test_an_uninstall_goes_on_where_the_store_is_damaged(machine, project):
 
     assert "staging" in answer["notes"][0]
     assert not machine.home.exists()
+
+
+def test_an_uninstall_that_cannot_ask_a_daemon_deletes_nothing(machine, project):
+    machine.json("stop")
+
+    ended = machine.run("--json", "uninstall", "--yes", OPENOXIDE_NO_AUTOSTART="1")
+
+    assert (ended.code, ended.json["error"]["kind"]) == (6, "daemon_unreachable")
+    assert (machine.home / "timeline.db").exists()

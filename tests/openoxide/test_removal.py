@@ -200,3 +200,10 @@ def test_while_something_resists_the_home_can_still_be_told(home, monkeypatch):
     monkeypatch.undo()
     assert remove(home, keep_history=False).left == {}
     assert not home.folder.exists()
+
+
+def test_a_file_in_the_place_of_the_home_is_left(tmp_path):
+    (tmp_path / "home").write_text("x")
+
+    assert remove(Home(tmp_path / "home"), keep_history=False) == removal.Removal({}, {}, {})
+    assert (tmp_path / "home").read_text() == "x"
