@@ -8,7 +8,7 @@ from typing import Any
 
 from openoxide.cli.render import shortened, table
 from openoxide.cli.units import count, size
-from openoxide.daemon.protocol import PathEntry, ProblemObject, SkipsObject, SurveyAnswer, UninstallAnswer, printable
+from openoxide.daemon.protocol import PathEntry, SkipsObject, SurveyAnswer, UninstallAnswer, printable
 
 
 def survey(answer: SurveyAnswer, *, verbose: bool = False) -> str:
@@ -58,7 +58,7 @@ def doctor(answer: Mapping[str, Any]) -> str:
     return "\n".join([*lines, *([] if answer["problems"] else ["nothing is wrong"])])
 
 
-def _problem(problem: ProblemObject) -> list[str]:
+def _problem(problem: Mapping[str, Any]) -> list[str]:
     severity = "fixed" if problem["fixed"] else problem["severity"]
     lines = [f"{severity:<8} {printable(problem['message'])}"]
     return lines if problem["fixed"] else [*lines, f"         {printable(problem['hint'])}"]

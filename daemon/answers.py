@@ -14,13 +14,11 @@ from openoxide.daemon.protocol import (
     CheckpointObject,
     DiffItem,
     PathEntry,
-    ProblemObject,
     StateObject,
     WriterObject,
     path_entry,
     printable,
 )
-from openoxide.health import Problem
 
 
 def checkpoint_object(checkpoint: Checkpoint) -> CheckpointObject:
@@ -84,17 +82,6 @@ def diff_item(difference: Difference, certainty: str, writer: str | None, patch:
     if patch is not None:
         item["patch"] = patch
     return item
-
-
-def problem_object(problem: Problem) -> ProblemObject:
-    """A finding of ``doctor``."""
-    return {
-        "kind": problem.kind,
-        "severity": problem.severity,
-        "message": problem.message,
-        "hint": problem.hint,
-        "fixed": problem.fixed,
-    }
 
 
 def writer_object(writer: Writer, windows: Iterable[Window], operation: str | None, paths: int) -> WriterObject:

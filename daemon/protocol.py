@@ -294,21 +294,13 @@ class PauseAnswer(TypedDict):
     checkpoint: CheckpointObject
 
 
-class ProblemObject(TypedDict):
-    """One finding. ``severity``: error, warning or note; a note alone is no reason to fail."""
-
-    kind: str
-    severity: str
-    message: str
-    hint: str
-    fixed: bool
-
-
 class DoctorAnswer(TypedDict):
-    """``doctor``, as far as the daemon sees. ``daemon``: pid, version, home and ``side``, where it runs."""
+    """``doctor``, as far as the daemon sees. ``problems`` have the fields of openoxide.health.Problem; ``daemon``: pid,
+    version, home and ``side``, where it runs.
+    """
 
     ok: bool
-    problems: list[ProblemObject]
+    problems: list[dict[str, Any]]
     daemon: dict[str, Any]
 
 

@@ -149,7 +149,7 @@ class Service:
 
     def _attach_if_there(self, watched: Watched) -> None:
         with watched.lock:
-            if watched.paused and not watched.pause_is_over(self.clock.now_ms()):
+            if watched.released or (watched.paused and not watched.pause_is_over(self.clock.now_ms())):
                 return
             try:
                 self.attach(watched)

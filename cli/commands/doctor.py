@@ -57,7 +57,7 @@ def _looked(cli: Cli, *, fix: bool) -> tuple[Sequence[Problem], dict[str, Any] |
 
 
 def _told(answer: DoctorAnswer) -> list[Problem]:
-    return [Problem._make(problem[name] for name in Problem._fields) for problem in answer["problems"]]  # type: ignore[literal-required]
+    return [Problem._make(problem[name] for name in Problem._fields) for problem in answer["problems"]]
 
 
 def _object(problem: Problem) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from openoxide.checkpoints import journal, store
 from openoxide.checkpoints.staging import find_staging, remove_staging
 from openoxide.checkpoints.tree import Tree
 from openoxide.clock import rfc3339
-from openoxide.daemon.answers import problem_object
 from openoxide.daemon.diagnosis import TreeFacts, clock_problems, limit_problems, problems_of_tree
 from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.operations.sweeping import sweep_ended
@@ -43,7 +42,7 @@ def doctor(service: Service, request: Request, _report: Reporter) -> DoctorAnswe
     ]
     return {
         "ok": True,
-        "problems": [problem_object(problem) for problem in problems],
+        "problems": [problem._asdict() for problem in problems],
         "daemon": {
             "pid": os.getpid(),
             "version": __version__,

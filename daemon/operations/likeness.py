@@ -19,35 +19,26 @@ from openoxide.db import Transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
-    """A worktree with a history whose directory is not at its root any more, and what was last recorded there."""
+class Traces:
+    """What a project can be known by: ``names`` in its root, the commits its HEAD was at, its origin. Of one that is gone
+    what was last recorded, of a directory what is there.
+    """
 
     root: bytes
     device_and_inode: tuple[int, int]
-    names: frozenset[bytes]
-    head: str = ""
-    origin: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Here:
-    """A directory as it is; ``names`` of its entries, ``heads`` its HEAD was at."""
-
-    root: bytes
-    device_and_inode: tuple[int, int]
-    names: frozenset[bytes]
+    names: frozenset[bytes] = frozenset()
     heads: frozenset[str] = frozenset()
     origin: str = ""
 
 
-def likeness(gone: Gone, here: Here) -> str:
+def likeness(gone: Traces, here: Traces) -> str:
     """Why both seem to be one project, empty if nothing says so. Pure."""
     if gone.root == here.root:
         return "recreated"
     shared = len(gone.names & here.names)
     if gone.device_and_inode == here.device_and_inode and shared and 2 * shared >= len(gone.names):
         return "same_directory"
-    if gone.head and gone.head in here.heads:
+    if gone.heads & here.heads:
         return "same_head"
     return "same_origin" if gone.origin and gone.origin == here.origin else ""
 
@@ -60,36 +51,46 @@ def is_gone(worktree: Worktree) -> bool:
         return True
 
 
-def gone_with_history(db: Transaction, worktrees: Iterable[Worktree]) -> list[tuple[Worktree, Gone]]:
+def gone_with_history(db: Transaction, worktrees: Iterable[Worktree]) -> list[tuple[Worktree, Traces]]:
     """Those of ``worktrees`` that are gone and have something to be looked for."""
     found = []
     for worktree in worktrees:
         newest = store.CheckpointQuery(db, worktree.id).newest() if is_gone(worktree) else None
         if newest is not None:
-            names = frozenset(rows.top_names(db, worktree.id))
-            place = worktree.dev, worktree.ino
-            git = newest.git
-            gone = Gone(root=worktree.root, device_and_inode=place, names=names, head=git.head, origin=git.origin)
-            found.append((worktree, gone))
+            traces = Traces(
+                root=worktree.root,
+                device_and_inode=(worktree.dev, worktree.ino),
+                names=frozenset(rows.top_names(db, worktree.id)),
+                heads=frozenset({newest.git.head} - {""}),
+                origin=newest.git.origin,
+            )
+            found.append((worktree, traces))
     return found
 
 
-def here(root: bytes) -> Here:
-    """What there is to compare of the directory at ``root``. Raises OSError."""
-    identity = identity_of(root)
-    names = frozenset(name for name in os.listdir(root) if name != STAGING_NAME)
-    place = identity.dev, identity.ino
-    origin = read_git(root).origin
-    return Here(root=root, device_and_inode=place, names=names, heads=visited_heads(root), origin=origin)
+def traces_at(root: bytes) -> Traces | None:
+    """The traces of the directory at ``root``, None where it cannot be looked at: a likeness is never worth an error."""
+    try:
+        identity = identity_of(root)
+        names = frozenset(name for name in os.listdir(root) if name != STAGING_NAME)
+    except OSError:
+        return None
+    return Traces(
+        root=root,
+        device_and_inode=(identity.dev, identity.ino),
+        names=names,
+        heads=visited_heads(root),
+        origin=read_git(root).origin,
+    )
 
 
 def like(db: Transaction, root: bytes) -> list[Lookalike]:
     """The worktrees that are gone and that the directory at ``root`` looks like."""
     gone = gone_with_history(db, store.worktrees(db))
-    if not gone:
+    here = traces_at(root) if gone else None
+    if here is None:
         return []
-    there = here(root)
-    return [lookalike(g.root, reason) for _, g in gone if (reason := likeness(g, there))]
+    return [lookalike(lost.root, reason) for _, lost in gone if (reason := likeness(lost, here))]
 
 
 def lookalike(root: bytes, reason: str) -> Lookalike:

@@ -14,7 +14,7 @@ from openoxide.checkpoints.model import Trigger, Worktree
 from openoxide.checkpoints.tree import identity_of
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, time_or_none
-from openoxide.daemon.operations.likeness import gone_with_history, here, is_gone, like, likeness, lookalike
+from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
 from openoxide.daemon.protocol import (
     Items,
     Lookalike,
@@ -195,12 +195,12 @@ def projects(service: Service, _request: Request, _report: Reporter) -> Items:
 def _whereabouts(db: Transaction, known: list[Worktree]) -> dict[int, list[Lookalike]]:
     """By the id of each worktree that is gone: the watched roots that look like it and are not its project already."""
     gone = gone_with_history(db, known)
-    present = [(w, here(w.root)) for w in known if gone and w.watching and not is_gone(w)]
+    present = [(w, traces_at(w.root)) for w in known if gone and w.watching and not is_gone(w)]
     return {
         lost.id: [
             lookalike(w.root, reason)
             for w, there in present
-            if w.project != lost.project and (reason := likeness(old, there))
+            if there is not None and w.project != lost.project and (reason := likeness(old, there))
         ]
         for lost, old in gone
     }

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from openoxide.daemon.operations.likeness import Gone, Here, likeness
+from openoxide.daemon.operations.likeness import Traces, likeness
 from openoxide.errors import NotFoundError, RefusedError, UsageError
 from tests.kit import tree_of
 from tests.kit.box import Box
@@ -312,19 +312,21 @@ def test_a_repository_is_known_by_what_git_says(tmp_path, origin):
         assert likely["reason"] == ("same_origin" if origin else "same_head")
 
 
-OLD = Gone(root=b"/old", device_and_inode=(1, 2), names=frozenset({b"a", b"b"}), head="c0ffee", origin="o")
+OLD = Traces(
+    root=b"/old", device_and_inode=(1, 2), names=frozenset({b"a", b"b"}), heads=frozenset({"c0ffee"}), origin="o"
+)
 
 
 @pytest.mark.parametrize(
     ("there", "reason"),
     [
-        (Here(root=b"/old", device_and_inode=(1, 9), names=frozenset()), "recreated"),
-        (Here(root=b"/n", device_and_inode=(1, 2), names=frozenset({b"a"})), "same_directory"),
-        (Here(root=b"/n", device_and_inode=(1, 2), names=frozenset({b"x", b"y"})), ""),
-        (Here(root=b"/n", device_and_inode=(3, 2), names=frozenset({b"a", b"b"})), ""),
-        (Here(root=b"/n", device_and_inode=(3, 4), names=frozenset(), heads=frozenset({"c0ffee"})), "same_head"),
-        (Here(root=b"/n", device_and_inode=(3, 4), names=frozenset(), origin="o"), "same_origin"),
-        (Here(root=b"/n", device_and_inode=(3, 4), names=frozenset(), origin="p", heads=frozenset({""})), ""),
+        (Traces(root=b"/old", device_and_inode=(1, 9), names=frozenset()), "recreated"),
+        (Traces(root=b"/n", device_and_inode=(1, 2), names=frozenset({b"a"})), "same_directory"),
+        (Traces(root=b"/n", device_and_inode=(1, 2), names=frozenset({b"x", b"y"})), ""),
+        (Traces(root=b"/n", device_and_inode=(3, 2), names=frozenset({b"a", b"b"})), ""),
+        (Traces(root=b"/n", device_and_inode=(3, 4), names=frozenset(), heads=frozenset({"c0ffee"})), "same_head"),
+        (Traces(root=b"/n", device_and_inode=(3, 4), names=frozenset(), origin="o"), "same_origin"),
+        (Traces(root=b"/n", device_and_inode=(3, 4), names=frozenset(), origin="p", heads=frozenset({"other"})), ""),
     ],
 )
 def test_likeness_needs_a_reason(there, reason):
@@ -332,9 +334,9 @@ def test_likeness_needs_a_reason(there, reason):
 
 
 def test_nothing_in_common_is_no_likeness():
-    plain = Gone(root=b"/old", device_and_inode=(1, 2), names=frozenset())
+    plain = Traces(root=b"/old", device_and_inode=(1, 2), names=frozenset())
 
-    assert likeness(plain, Here(root=b"/n", device_and_inode=(1, 2), names=frozenset())) == ""
+    assert likeness(plain, Traces(root=b"/n", device_and_inode=(1, 2), names=frozenset())) == ""
 
 
 def test_looking_changes_nothing_in_the_tree(box, new):
