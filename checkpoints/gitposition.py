@@ -17,9 +17,11 @@ SHORT_SHA = 10
 _SMALL_BYTES = 4 << 10  # HEAD, a loose ref, a .git file: longer ones are not git's
 _CONFIG_BYTES = 256 << 10
 _PACKED_REFS_BYTES = 1 << 20  # sorted by name, so the branches come before remotes and tags
+_LOG_BYTES = 1 << 20
 _SYMREF_DEPTH = 5  # as git follows them
 _BRANCHES = b"refs/heads/"
 
+_LOGGED = re.compile(rb"^[0-9a-f]+ ([0-9a-f]{40,64}) ", re.MULTILINE)
 _SHA = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # git check-ref-format, as far as it keeps a name inside refs/ and on one line
 _REF = re.compile(rb"refs/(?!.*(?:\.\.|//|/\.|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\]+(?<![/.])", re.DOTALL)
@@ -47,6 +49,15 @@ def read_git(root: Path | bytes) -> GitPosition:
     head, branch = _head(places)
     url = _config(places.common).get((b"remote", b"origin", b"url"), b"")
     return GitPosition(head=head, branch=branch, origin=without_userinfo(_text(url)))
+
+
+def visited_heads(root: Path | bytes) -> frozenset[str]:
+    """The commits that HEAD is and was at here, as far as the beginning of its log tells."""
+    places = _places(os.fsencode(root))
+    if places is None:
+        return frozenset()
+    logged = _LOGGED.findall(_read(os.path.join(places.own, b"logs/HEAD"), _LOG_BYTES, whole=False))
+    return frozenset({*(sha.decode("ascii") for sha in logged), _head(places)[0]} - {""})
 
 
 def common_dir(root: Path | bytes) -> bytes | None:

@@ -265,7 +265,9 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worktree:
-    """One watched directory tree. ``dev``, ``ino`` and ``birth_ns`` name the directory itself (0: not known)."""
+    """One watched directory tree. ``dev``, ``ino`` and ``birth_ns`` name the directory itself (0: not known).
+    ``paused_ms``: since when the user wants nothing recorded, ``paused_until_ms`` until when (None: until told).
+    """
 
     id: int
     project: str
@@ -276,3 +278,5 @@ class Worktree:
     watching: bool
     common_dir: bytes | None = None
     kind: str = "code"
+    paused_ms: int | None = None
+    paused_until_ms: int | None = None

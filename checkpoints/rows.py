@@ -302,6 +302,16 @@ def changed_paths(db: Transaction, worktree: int, after: int, upto: int) -> list
     return [row[0] for row in rows]
 
 
+def top_names(db: Transaction, worktree: int) -> set[bytes]:
+    """What is recorded in the root itself now."""
+    rows = raw(db).execute(
+        "select p.path from path p join live l on l.path = p.id where p.worktree = ? and l.kind <> 0"
+        " and instr(p.path, x'2f') = 0",
+        (worktree,),
+    )
+    return {row[0] for row in rows}
+
+
 def state_at(db: Transaction, worktree: int, seq: int) -> dict[bytes, FileState]:
     """Everything that existed or was skipped at ``seq``."""
     rows = raw(db).execute(_STATE_AT.format(where=""), (worktree, seq))

@@ -11,14 +11,13 @@ from pathlib import Path
 
 from openoxide.db import Database
 from openoxide.errors import NewerStoreError
-
-APPLICATION_ID = 0x4F584944  # "OXID"
+from openoxide.paths import APPLICATION_ID
 
 M0001 = """
 create table worktree(
   id integer primary key, project text not null, root blob not null, kind text not null, dev integer not null,
   ino integer not null, birth_ns integer not null, watching integer not null, common_dir blob,
-  created_ms integer not null
+  created_ms integer not null, paused_ms integer, paused_until_ms integer
 ) strict;
 create unique index worktree_root on worktree(root) where watching = 1;
 
@@ -143,3 +142,4 @@ def _migrate(database: Database) -> None:
                 db.execute_sql(statement)
         db.execute_sql(f"pragma application_id = {APPLICATION_ID}")
         db.execute_sql(f"pragma user_version = {len(MIGRATIONS)}")
+    database.fold_wal()  # the application id has to stand in the file itself: it tells a home of ours (openoxide.removal)

@@ -242,7 +242,8 @@ def remove_staging(tree: Tree) -> None:
         return
     try:
         if set(os.listdir(folder)) <= {".gitignore"}:
-            os.unlink(".gitignore", dir_fd=folder)
+            with contextlib.suppress(FileNotFoundError):  # a crash may have come before it was made
+                os.unlink(".gitignore", dir_fd=folder)
             os.rmdir(STAGING_NAME, dir_fd=tree.fd)
     except FileNotFoundError:
         pass

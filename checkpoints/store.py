@@ -24,6 +24,9 @@ from openoxide.checkpoints.model import (
 from openoxide.checkpoints.rows import from_signed, signed
 from openoxide.db import Transaction
 
+PAUSED = "paused"
+MOVED = "moved"
+
 
 class WorktreeRow(peewee.Model):
     """A worktree, watched or not."""
@@ -38,6 +41,8 @@ class WorktreeRow(peewee.Model):
     watching = peewee.IntegerField()
     common_dir = peewee.BlobField(null=True)
     created_ms = peewee.BigIntegerField()
+    paused_ms = peewee.BigIntegerField(null=True)
+    paused_until_ms = peewee.BigIntegerField(null=True)
 
     class Meta:
         table_name = "worktree"
@@ -293,6 +298,8 @@ def _worktree(row: WorktreeRow) -> Worktree:
         watching=bool(row.watching),
         common_dir=bytes(row.common_dir) if row.common_dir is not None else None,
         kind=row.kind,
+        paused_ms=row.paused_ms,
+        paused_until_ms=row.paused_until_ms,
     )
 
 
@@ -318,13 +325,38 @@ def insert_worktree(db: Transaction, worktree: Worktree, now_ms: int) -> Worktre
 
 
 def set_watching(db: Transaction, worktree: int, *, watching: bool) -> None:
-    """Whether the daemon watches it from now on."""
-    WorktreeRow.update(watching=int(watching)).where(WorktreeRow.id == worktree).execute(db)
+    """Whether the daemon watches it from now on; a pause ends either way."""
+    changes = {"watching": int(watching), "paused_ms": None, "paused_until_ms": None}
+    WorktreeRow.update(changes).where(WorktreeRow.id == worktree).execute(db)
 
 
-def set_root_identity(db: Transaction, worktree: int, dev: int, ino: int, birth_ns: int) -> None:
-    """The directory at the root's path is another one now, and was accepted."""
-    WorktreeRow.update(dev=dev, ino=ino, birth_ns=birth_ns).where(WorktreeRow.id == worktree).execute(db)
+def set_pause(db: Transaction, worktree: int, since_ms: int | None, until_ms: int | None) -> None:
+    """From ``since_ms`` on nothing is recorded, which is a gap; None: recording may go on, and a full pass closes it."""
+    changes = {"paused_ms": since_ms, "paused_until_ms": until_ms}
+    WorktreeRow.update(changes).where(WorktreeRow.id == worktree).execute(db)
+    if since_ms is not None:
+        open_gap(db, worktree, PAUSED, since_ms)
+
+
+def adopt_root(db: Transaction, worktree: Worktree, now_ms: int) -> None:
+    """The history with this id belongs to the directory that ``worktree`` names, which is watched from now on; what
+    differs there is unknown until a full pass.
+    """
+    changes = {
+        "root": worktree.root,
+        "dev": signed(worktree.dev),
+        "ino": signed(worktree.ino),
+        "birth_ns": worktree.birth_ns,
+        "common_dir": worktree.common_dir,
+    }
+    WorktreeRow.update(changes).where(WorktreeRow.id == worktree.id).execute(db)
+    set_watching(db, worktree.id, watching=True)
+    open_gap(db, worktree.id, MOVED, now_ms)
+
+
+def join_projects(db: Transaction, project: str, other: str) -> None:
+    """Every worktree of ``other`` is one of ``project``."""
+    WorktreeRow.update(project=project).where(WorktreeRow.project == other).execute(db)
 
 
 _TABLES_OF_A_WORKTREE = ("live", "claim", "version")

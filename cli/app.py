@@ -48,8 +48,12 @@ def _hint(error: typer.TyperException) -> str:
 
 def command(name: str) -> Any:
     """One command, or one group of them, as typer's object."""
-    app = _plain()
-    for full_name in [f"{name} {word}" for word in catalogue.subcommands(name)] or [name]:
+    subcommands = [f"{name} {word}" for word in catalogue.subcommands(name)]
+    alone = bool(subcommands) and name in catalogue.COMMANDS  # the group does something by itself, too
+    app = _plain(invoke_without_command=alone)
+    if alone:
+        app.callback()(_caller(name))
+    for full_name in subcommands or [name]:
         takes_paths = "paths" in inspect.signature(catalogue.body(full_name)).parameters
         app.command(full_name.split()[-1], cls=_LeafWithPaths if takes_paths else _Leaf)(_caller(full_name))
     return typer.main.get_command(app)

@@ -23,14 +23,19 @@ class Entry(NamedTuple):
 COMMANDS = {
     "watch": Entry("watch", "watch", "watch a directory tree and seal its first checkpoint"),
     "unwatch": Entry("watch", "unwatch", "stop watching it"),
+    "pause": Entry("pausing", "pause", "record nothing for a while"),
+    "unpause": Entry("pausing", "unpause", "go on recording"),
     "stop": Entry("status", "stop", "stop a daemon that was started on demand"),
-    "projects": Entry("status", "projects", "list all known worktrees"),
+    "projects": Entry("projects", "projects", "list all known worktrees"),
+    "projects move": Entry("projects", "move", "let a history follow a directory that was moved"),
+    "projects join": Entry("projects", "join", "declare two worktrees one project"),
     "du": Entry("du", "du", "show what is stored where, and for what"),
     "config list": Entry("config", "list_all", "list the settings with their defaults"),
     "config get": Entry("config", "get", "print one setting"),
     "config set": Entry("config", "change", "change one setting"),
     "config edit": Entry("config", "edit", "edit config.toml; it is checked before it is used"),
     "status": Entry("status", "status", "show the health of the daemon and of each worktree"),
+    "doctor": Entry("doctor", "doctor", "look for what is wrong, and say what to do"),
     "checkpoint": Entry("checkpoint", "checkpoint", "seal a checkpoint now"),
     "log": Entry("checkpoint", "log", "list checkpoints, newest first"),
     "show": Entry("checkpoint", "show", "show one checkpoint"),
@@ -47,6 +52,7 @@ COMMANDS = {
     "undo": Entry("undo", "undo", "take back the last operations"),
     "redo": Entry("undo", "redo", "do again what undo took back"),
     "operations": Entry("undo", "operations", "list rewinds, undos and redos"),
+    "uninstall": Entry("uninstall", "uninstall", "remove everything of ours"),
     "turn begin": Entry("windows", "turn_begin", "declare that an agent's turn begins"),
     "turn end": Entry("windows", "turn_end", "declare that it ended"),
     "tool begin": Entry("windows", "tool_begin", "declare that an agent's tool call begins"),
@@ -54,9 +60,8 @@ COMMANDS = {
 }
 
 NOT_BUILT = frozenset(
-    "pause unpause expire prune purge check repair doctor resume fork export import "
-    "share sessions memory agents service uninstall".split()
-) | {"projects move", "projects join"}
+    "expire prune purge check repair resume fork export import share sessions memory agents service".split()
+)
 
 EXIT_STATUS = {
     0: "done",

@@ -14,8 +14,11 @@ from openoxide.daemon.protocol import (
     Changed,
     CheckpointObject,
     ForgetAnswer,
+    JoinAnswer,
+    MoveAnswer,
     OperationItem,
     PathEntry,
+    PauseAnswer,
     ProjectItem,
     RestoreAnswer,
     ShowAnswer,
@@ -144,6 +147,7 @@ def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:
         ("state", f"{item['state']}{reason}, {'complete' if item['complete'] else 'INCOMPLETE'}"),
         ("pending", f"{count(item['pending'], 'change')}; {count(item['watches'], 'watch handle')}, seq {item['seq']}"),
         ("kept", count(item["checkpoints"], "checkpoint") + (f", last {ago(last, now)}" if last else "")),
+        ("pause", _end_of_pause(item, now)),
         ("expiry", f"next one {until(expiry, now)}" if expiry else ""),
         *(("gap", f"{gap['cause']}, since {ago(gap['opened_at'], now)}") for gap in item["gaps"]),
         *(("interrupted", f"operation {short(operation)}; settle it with `oxide-ctl rewind --continue` or `--abort`")
@@ -151,11 +155,38 @@ def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:
     )  # fmt: skip
 
 
+def _end_of_pause(item: WorktreeStatus, now: datetime) -> str:
+    if not item.get("paused_at"):  # a daemon of an earlier day does not say
+        return ""
+    end = item["paused_until"]
+    return f"ends {until(end, now)}" if end else "until `oxide-ctl unpause`"
+
+
+def pause(answer: PauseAnswer, now: datetime) -> str:
+    """What is paused now, or not any more, and the newest checkpoint."""
+    root, end = printable(answer["root"]), answer["paused_until"]
+    if not answer["paused_at"]:
+        return f"recording {root}\n{checkpoint(answer['checkpoint'], now)}"
+    ends = f"it ends {until(end, now)}" if end else "`oxide-ctl unpause` ends it"
+    return f"paused {root}: nothing is recorded, {ends}\n{checkpoint(answer['checkpoint'], now)}"
+
+
+def moved(answer: MoveAnswer, now: datetime) -> str:
+    """Where a history goes on, and what differs there."""
+    where = f"the history of {printable(answer['old_root'])} goes on in {printable(answer['root'])}"
+    return f"{where}\n{checkpoint(answer['checkpoint'], now)}"
+
+
+def joined(answer: JoinAnswer) -> str:
+    """All roots of the one project."""
+    return "\n".join([f"one project, {answer['project']}:", *(f"  {printable(root)}" for root in answer["roots"])])
+
+
 def projects(items: Sequence[ProjectItem], now: datetime) -> str:
     """One line a worktree."""
     rows = [
         (
-            "watching" if item["watching"] else "stopped",
+            _whereabouts(item),
             count(item["checkpoints"], "checkpoint"),
             size(item["store_bytes"]),
             f"changed {ago(item['last_change_at'], now)}" if item["last_change_at"] else "no changes",
@@ -164,6 +195,10 @@ def projects(items: Sequence[ProjectItem], now: datetime) -> str:
         for item in items
     ]
     return table(rows) or "no projects"
+
+
+def _whereabouts(item: ProjectItem) -> str:
+    return "gone" if item.get("gone") else "watching" if item["watching"] else "stopped"
 
 
 def operations(items: Sequence[OperationItem], zone: tzinfo | None = None) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, tzinfo
 
+from openoxide.errors import UsageError
+
 _UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
+_SPAN = re.compile("".join(rf"(?:([0-9]{{1,9}}){unit})?" for unit in _UNITS_MS))
 
 
 def size(size_bytes: int) -> str:
@@ -49,6 +53,19 @@ def until(text: str, now: datetime) -> str:
     """``in 29d``, or ``now`` once the moment has come."""
     left = _ms_between(now, datetime.fromisoformat(text))
     return f"in {coarse(left)}" if left > 0 else "now"
+
+
+def span_ms(text: str) -> int:
+    """``90s``, ``30m``, ``1h``, ``2d`` or several in that order from large to small (``1h30m``), in milliseconds."""
+    parts = _SPAN.fullmatch(text.strip().lower())
+    ms = (
+        sum(int(amount) * length for amount, length in zip(parts.groups("0"), _UNITS_MS.values(), strict=True))
+        if parts
+        else 0
+    )
+    if not ms:
+        raise UsageError(f"{text!r} is no length of time", hint="write it like 90s, 30m, 1h, 2d or 1h30m")
+    return ms
 
 
 def count(number: int, noun: str) -> str:

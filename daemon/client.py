@@ -35,15 +35,21 @@ if TYPE_CHECKING:
     from openoxide.daemon.launch import Launch
     from openoxide.daemon.protocol import (
         CheckpointObject,
+        DoctorAnswer,
         DuAnswer,
         ForgetAnswer,
         Items,
+        JoinAnswer,
         KeepAnswer,
+        LeaveAnswer,
+        MoveAnswer,
+        PauseAnswer,
         RestoreAnswer,
         RewindAnswer,
         SearchAnswer,
         ShowAnswer,
         StatusAnswer,
+        SurveyAnswer,
         WatchAnswer,
         WindowAnswer,
     )
@@ -90,8 +96,31 @@ class Client:
         request = {"path": path, "allow_broad": allow_broad}
         return cast("WatchAnswer", self.call("watch", request, progress))
 
+    def survey(self, path: str, *, allow_broad: bool = False, progress: ProgressCallback | None = None) -> SurveyAnswer:
+        return cast("SurveyAnswer", self.call("survey", {"path": path, "allow_broad": allow_broad}, progress))
+
     def unwatch(self, path: str, *, delete_history: bool = False, dry_run: bool = False) -> dict[str, Any]:
         return self.call("unwatch", {"path": path, "delete_history": delete_history, "dry_run": dry_run})
+
+    def move_project(
+        self, old: str, new: str, *, yes: bool = False, progress: ProgressCallback | None = None
+    ) -> MoveAnswer:
+        return cast("MoveAnswer", self.call("projects_move", {"old": old, "new": new, "yes": yes}, progress))
+
+    def join_projects(self, a: str, b: str) -> JoinAnswer:
+        return cast("JoinAnswer", self.call("projects_join", {"a": a, "b": b}))
+
+    def doctor(self, *, fix: bool = False) -> DoctorAnswer:
+        return cast("DoctorAnswer", self.call("doctor", {"fix": fix}))
+
+    def leave(self, *, keep_history: bool, dry_run: bool) -> LeaveAnswer:
+        return cast("LeaveAnswer", self.call("leave", {"keep_history": keep_history, "dry_run": dry_run}))
+
+    def pause(self, path: str, *, for_ms: int | None = None) -> PauseAnswer:
+        return cast("PauseAnswer", self.call("pause", _given(path=path, for_ms=for_ms)))
+
+    def unpause(self, path: str, *, progress: ProgressCallback | None = None) -> PauseAnswer:
+        return cast("PauseAnswer", self.call("unpause", {"path": path}, progress))
 
     def stop(self) -> dict[str, Any]:
         """Stop the daemon; returns when its socket is gone, the last thing it removes. Never starts one."""

@@ -121,6 +121,8 @@ def _take(lock: int, home: Home) -> None:
             hint="stop it with `oxide-ctl stop`, or watch in it with `oxide-ctl watch DIR`",
             details={"pid": pid},
         ) from None
+    if not os.fstat(lock).st_nlink:  # an uninstall removed it between open and flock: others would lock another file
+        raise AlreadyRunningError(f"{home.folder} is being removed", details={"pid": 0})
     os.fchmod(lock, 0o600)
     _forget_pid(lock)
     with suppress(OSError):  # for people only: a full disk must not keep the daemon down

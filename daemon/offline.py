@@ -106,6 +106,8 @@ def _status(timeline: Timeline, folder: str) -> dict[str, Any]:
                     "next_expiry": time_or_none(checkpoints.next_expiry()),
                     "gaps": [],
                     "interrupted": [],
+                    "paused_at": time_or_none(worktree.paused_ms),
+                    "paused_until": time_or_none(worktree.paused_until_ms),
                 }
             )
     problem = f"{printable(folder)} cannot be written: nothing is recorded"

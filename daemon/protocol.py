@@ -149,6 +149,40 @@ class WatchAnswer(TypedDict):
     skipped: int
     created: bool
     notes: list[str]
+    lookalikes: list[Lookalike]
+
+
+class Lookalike(TypedDict):
+    """Another root that seems to be the same project. ``reason``: recreated (another directory at this very root),
+    same_directory, same_head or same_origin.
+    """
+
+    root: str
+    reason: str
+
+
+class SkipsObject(TypedDict):
+    """What one rule leaves out, with the largest of it; the size of a folder is not known and counts as 0."""
+
+    reason: str
+    count: int
+    bytes: int
+    largest: list[PathEntry]
+
+
+class SurveyAnswer(TypedDict):
+    """``watch --dry-run``. ``secrets``: files that would be copied and whose names say that they hold one."""
+
+    ok: bool
+    dry_run: bool
+    root: str
+    watching: bool
+    files: int
+    bytes: int
+    skipped: int
+    skips: list[SkipsObject]
+    secrets: list[PathEntry]
+    lookalikes: list[Lookalike]
 
 
 class WriterObject(TypedDict):
@@ -308,7 +342,9 @@ class GapObject(TypedDict):
 
 
 class WorktreeStatus(TypedDict):
-    """One worktree. ``state``: watching, degraded, capturing, paused (root gone) or stopped."""
+    """One worktree. ``state``: watching, degraded, capturing, paused (root gone, or asked for: ``paused_at``) or stopped.
+    ``paused_until`` is None for a pause without an end.
+    """
 
     root: str
     project: str
@@ -323,6 +359,8 @@ class WorktreeStatus(TypedDict):
     next_expiry: str | None
     gaps: list[GapObject]
     interrupted: list[str]
+    paused_at: str | None
+    paused_until: str | None
 
 
 class StatusAnswer(TypedDict):
@@ -333,8 +371,54 @@ class StatusAnswer(TypedDict):
     worktrees: list[WorktreeStatus]
 
 
+class PauseAnswer(TypedDict):
+    """``pause`` and ``unpause``; both times are None where nothing is paused any more."""
+
+    ok: bool
+    root: str
+    paused_at: str | None
+    paused_until: str | None
+    checkpoint: CheckpointObject
+
+
+class DoctorAnswer(TypedDict):
+    """``doctor``, as far as the daemon sees. ``problems`` have the fields of openoxide.health.Problem; ``daemon``: pid,
+    version, home and ``side``, where it runs.
+    """
+
+    ok: bool
+    problems: list[dict[str, Any]]
+    daemon: dict[str, Any]
+
+
+class LeaveAnswer(TypedDict):
+    """``leave``, before an uninstall: staging folders by their absolute paths."""
+
+    ok: bool
+    removed: list[PathEntry]
+    left: list[PathEntry]
+
+
+class UninstallAnswer(TypedDict):
+    """``uninstall``; made by the command line, since no daemon is left. Paths are absolute; a folder has the size of all
+    in it. ``kept``: by intent; ``left``: with the reason (not_ours, interrupted, busy, or what the system said);
+    ``package``: the command that removes the program.
+    """
+
+    ok: bool
+    dry_run: bool
+    home: str
+    stopped: bool
+    removed: list[PathEntry]
+    kept: list[PathEntry]
+    left: list[PathEntry]
+    freed_bytes: int
+    notes: list[str]
+    package: str
+
+
 class ProjectItem(TypedDict):
-    """One line of ``projects``."""
+    """One line of ``projects``. ``gone``: its directory is not at its root any more; ``lookalikes``: where it may be."""
 
     project: str
     root: str
@@ -342,6 +426,28 @@ class ProjectItem(TypedDict):
     checkpoints: int
     store_bytes: int
     last_change_at: str | None
+    gone: bool
+    lookalikes: list[Lookalike]
+
+
+class MoveAnswer(TypedDict):
+    """``projects move``. ``dropped_checkpoints``: of the new root's own, which held nothing but the tree as it is."""
+
+    ok: bool
+    project: str
+    worktree: int
+    old_root: str
+    root: str
+    dropped_checkpoints: int
+    checkpoint: CheckpointObject
+
+
+class JoinAnswer(TypedDict):
+    """``projects join``: all roots of the one project."""
+
+    ok: bool
+    project: str
+    roots: list[str]
 
 
 class HomePart(TypedDict):

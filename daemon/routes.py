@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any
 from openoxide.daemon.operations import (
     checkpointing,
     declaring,
+    examining,
     forgetting,
     keeping,
+    leaving,
     looking,
     measuring,
+    moving,
+    pausing,
     recalling,
     rewinding,
     settling,
+    surveying,
     watching,
 )
 from openoxide.daemon.operations.looking import View
@@ -38,8 +43,15 @@ LOOKING: Mapping[str, Callable[[View, Request], Any]] = {
 
 DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "watch": watching.watch,
+    "survey": surveying.survey,
     "unwatch": watching.unwatch,
+    "doctor": examining.doctor,
+    "leave": leaving.leave,
+    "pause": pausing.pause,
+    "unpause": pausing.unpause,
     "projects": watching.projects,
+    "projects_move": moving.move,
+    "projects_join": moving.join,
     "status": watching.status,
     "du": measuring.du,
     "stop": watching.stop,

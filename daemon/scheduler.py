@@ -1,4 +1,4 @@
-"""What comes round by the clock: the full pass over every worktree, folding the WAL back into the database.
+"""What comes round by the clock: the full pass over every worktree, folding the WAL back, the end of a timed pause.
 
 APScheduler with the settings it needs here: a laptop that slept runs a missed job once, late, and never twice at once.
 """
@@ -6,7 +6,7 @@ APScheduler with the settings it needs here: a laptop that slept runs a missed j
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 
 from openoxide.settings import Settings
@@ -30,6 +30,11 @@ class Scheduler:
                 work, "interval", seconds=seconds, coalesce=True, misfire_grace_time=None, max_instances=1
             )
         self._scheduler.start()
+
+    def once(self, key: str, at_ms: int, work: Callable[[], object]) -> None:
+        """Run ``work`` at this moment, late where the machine slept; a later call with the same ``key`` replaces it."""
+        moment = datetime.fromtimestamp(at_ms / 1000, UTC)
+        self._scheduler.add_job(work, "date", run_date=moment, id=key, replace_existing=True, misfire_grace_time=None)
 
     def stop(self) -> None:
         """Returns when no job runs any more."""

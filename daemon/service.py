@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from openoxide.checkpoints import store
 from openoxide.checkpoints.model import Checkpoint, Trigger, Worktree
@@ -57,6 +58,8 @@ class Service:
             if worktree.watching:
                 self.take_up(worktree)
         self._scheduler.start()
+        for watched in self.all_watched():
+            self._expect_end_of_pause(watched)
 
     def stop(self) -> None:
         """Stop the threads, then seal nothing more and close the store. What is dirty is found at the next start."""
@@ -83,6 +86,7 @@ class Service:
         with self._lock:
             self._watched.pop(watched.worktree.id, None)
         with watched.lock:
+            watched.released = True
             watched.stop()
 
     def all_watched(self) -> list[Watched]:
@@ -133,6 +137,9 @@ class Service:
         """Start watching, compare the tree with the record, settle what a crash left. The caller holds the lock."""
         if watched.attached:
             return
+        if watched.pause_is_over(self.clock.now_ms()):
+            watched.set_pause(None, None)
+        watched.require_recording()
         watched.start()
         try:
             settle_at_start(self, watched, progress)
@@ -142,10 +149,30 @@ class Service:
 
     def _attach_if_there(self, watched: Watched) -> None:
         with watched.lock:
+            if watched.released or (watched.paused and not watched.pause_is_over(self.clock.now_ms())):
+                return
             try:
                 self.attach(watched)
             except RootVanishedError as error:
                 log.warning("worktree %d is paused: %s", watched.worktree.id, error)
+
+    # pauses
+
+    def pause(self, watched: Watched, until_ms: int | None) -> None:
+        """Record nothing of ``watched`` from now on. The caller holds its lock."""
+        watched.set_pause(watched.worktree.paused_ms or self.clock.now_ms(), until_ms)
+        self._expect_end_of_pause(watched)
+
+    def end_due_pauses(self) -> None:
+        """Go on recording wherever a pause has come to its end; the full pass follows in the background."""
+        for watched in self.all_watched():
+            if watched.pause_is_over(self.clock.now_ms()):
+                self.background.submit(f"attach {watched.worktree.id}", partial(self._attach_if_there, watched))
+
+    def _expect_end_of_pause(self, watched: Watched) -> None:
+        until = watched.worktree.paused_until_ms
+        if until is not None:
+            self._scheduler.once(f"pause {watched.worktree.id}", until, self.end_due_pauses)
 
     # what happens by itself
 

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from openoxide.checkpoints import store
 from openoxide.checkpoints.attribution import sure_writer, surely, writer_between
@@ -28,11 +28,11 @@ from openoxide.checkpoints.model import (
 )
 from openoxide.checkpoints.timeline import DAY_MS, Attribute, Live, Seal, Timeline
 from openoxide.checkpoints.tree import RootIdentity, Tree
-from openoxide.clock import Clock
+from openoxide.clock import Clock, rfc3339
 from openoxide.daemon.heard import Heard
 from openoxide.daemon.pruning import Pruner
 from openoxide.daemon.watcher import Drained, Watch
-from openoxide.errors import OpenOxideError
+from openoxide.errors import NotFoundError, OpenOxideError, RefusedError
 from openoxide.ids import ID_BYTES, letters
 from openoxide.settings import Settings
 
@@ -67,6 +67,7 @@ class Watched:
         self.worktree = worktree
         self.lock = threading.RLock()
         self.attached = False
+        self.released = False  # let go of for good: who still waits for the lock must not start it again
         self.trouble = ""  # why the last recording failed; empty once one has succeeded
         self.capturing = False
         self.needs_full_pass = True
@@ -108,6 +109,39 @@ class Watched:
         w = self.worktree
         return RootIdentity(w.dev, w.ino, w.birth_ns)
 
+    @property
+    def paused(self) -> bool:
+        """Whether the user wants nothing recorded."""
+        return self.worktree.paused_ms is not None
+
+    def pause_is_over(self, now_ms: int) -> bool:
+        """Whether a pause has come to the end that was set for it."""
+        until = self.worktree.paused_until_ms
+        return self.paused and until is not None and until <= now_ms
+
+    def set_pause(self, since_ms: int | None, until_ms: int | None) -> None:
+        """Record nothing from ``since_ms`` on, or (None) be free to be started again. The caller holds the lock."""
+        with self._timeline.database.writing() as db:
+            store.set_pause(db, self.worktree.id, since_ms, until_ms)
+        self.worktree = replace(self.worktree, paused_ms=since_ms, paused_until_ms=until_ms)
+        if self.paused:
+            self.stop()
+
+    def require_recording(self) -> None:
+        """Raises RefusedError where nothing may be recorded, NotFoundError where another has taken this one's place."""
+        if self.released:
+            raise NotFoundError(
+                f"{os.fsdecode(self.worktree.root)} is no longer watched", hint="run `oxide-ctl projects`"
+            )
+        if not self.paused:
+            return
+        until = self.worktree.paused_until_ms
+        end = f" until {rfc3339(until)}" if until is not None else ""
+        raise RefusedError(
+            f"{os.fsdecode(self.worktree.root)} is paused{end}: nothing is recorded, so nothing can be sealed or rewound",
+            hint="run `oxide-ctl unpause` first; what was sealed before can still be looked at",
+        )
+
     def open_tree(self) -> Tree:
         """The tree, if its root is still the directory that was watched. Raises RootVanishedError."""
         return Tree(self.worktree.root, self.identity)
@@ -148,6 +182,7 @@ class Watched:
         placed: Mapping[bytes, Placed] | None,
     ) -> Checkpoint | None:
         with self.open_tree() as tree:
+            self.require_recording()
             drained, dirty = self._drain()
             dirty |= {path: dirty.get(path, False) for path in also}
             seal = self._seal(label, self._coverage(drained)) if label is not None else None
@@ -173,6 +208,7 @@ class Watched:
         says. ``attribute`` overrules who wrote what was found.
         """
         with self.lock, self.open_tree() as tree:
+            self.require_recording()
             drained, dirty = self._drain()
             began_ms = self._clock.now_ms()  # gaps that the drain opened are older than the pass that closes them
             seal = self._seal(label, Coverage(complete=drained.complete, cause=drained.cause)) if label else None

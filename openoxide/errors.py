@@ -109,7 +109,7 @@ class RefusedError(OpenOxideError):
     kind = "refused"
 
 
-EXIT_DONE, EXIT_PARTIAL, EXIT_INTERRUPTED = 0, 3, 130
+EXIT_DONE, EXIT_FAILED, EXIT_PARTIAL, EXIT_INTERRUPTED = 0, 1, 3, 130
 
 EXIT_CODES: dict[type[OpenOxideError], int] = {
     FailedError: 1,

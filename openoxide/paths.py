@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+APPLICATION_ID = 0x4F584944  # "OXID", in the header of each database of ours: what tells a home of ours
 HOME_VARIABLE = "OPENOXIDE_HOME"
 
 

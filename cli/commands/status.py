@@ -14,13 +14,6 @@ def status(cli: Cli) -> int:
     return EXIT_DONE
 
 
-def projects(cli: Cli) -> int:
-    """List all known projects and worktrees."""
-    answer = cli.client.projects()
-    cli.out.answer(answer, lambda: render.projects(answer["items"], cli.now))
-    return EXIT_DONE
-
-
 def stop(cli: Cli) -> int:
     """Stop a daemon that was started on demand."""
     stopped = cli.stop_daemon()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from openoxide.cli import render
+from openoxide.cli import render, reports
 from openoxide.cli.confirm import need_yes
 from openoxide.cli.context import Cli
 from openoxide.cli.units import count
-from openoxide.daemon.protocol import printable
-from openoxide.errors import EXIT_DONE, FailedError
+from openoxide.daemon.protocol import Lookalike, printable
+from openoxide.errors import EXIT_DONE
 
 if TYPE_CHECKING:
     import typer
@@ -24,16 +25,30 @@ def watch(
 ) -> int:
     """Watch a directory tree; returns when its first checkpoint is sealed."""
     if dry_run:
-        raise FailedError(
-            "`watch --dry-run` is not built yet", hint="`.oxideignore` leaves out what must not be copied"
-        )
+        return _survey(cli, cli.absolute(path or ""), allow_broad=allow_broad)
     with cli.progress("capturing") as report:
         answer = cli.client.watch(cli.absolute(path or ""), allow_broad=allow_broad, progress=report)
     for note in answer["notes"]:
         cli.out.note(note)
     quiet = cli.out.quiet
     cli.out.answer(answer, lambda: answer["checkpoint"]["id"] if quiet else render.watch(answer, cli.now))
+    _mention(cli, answer["root"], answer["lookalikes"])
     return EXIT_DONE
+
+
+def _survey(cli: Cli, root: str, *, allow_broad: bool) -> int:
+    with cli.progress("looking") as report:
+        answer = cli.client.survey(root, allow_broad=allow_broad, progress=report)
+    cli.out.answer(answer, lambda: reports.survey(answer, verbose=cli.out.verbose))
+    _mention(cli, answer["root"], answer["lookalikes"])
+    if answer["secrets"]:
+        cli.out.note("hint: what must not be copied is named in `.oxideignore`, in the syntax of `.gitignore`")
+    return EXIT_DONE
+
+
+def _mention(cli: Cli, root: str, lookalikes: Sequence[Lookalike]) -> None:
+    for likely in lookalikes:
+        cli.out.note(reports.lookalike(likely["root"], root, likely["reason"]))
 
 
 def unwatch(

@@ -14,10 +14,20 @@ from openoxide.checkpoints.model import Trigger, Worktree
 from openoxide.checkpoints.tree import identity_of
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, time_or_none
+from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
 from openoxide.daemon.operations.looking import holds
-from openoxide.daemon.protocol import Items, ProjectItem, StatusAnswer, WatchAnswer, WorktreeStatus, printable
+from openoxide.daemon.protocol import (
+    Items,
+    Lookalike,
+    ProjectItem,
+    StatusAnswer,
+    WatchAnswer,
+    WorktreeStatus,
+    printable,
+)
 from openoxide.daemon.requests import Request, flag, path
 from openoxide.daemon.watched import Label, Watched
+from openoxide.db import Transaction
 from openoxide.errors import RefusedError, UsageError
 from openoxide.ids import ID_BYTES, letters
 
@@ -28,8 +38,10 @@ if TYPE_CHECKING:
 
 def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
     """Register a worktree and capture it; idempotent. Answers when the first checkpoint is sealed."""
-    root = _checked_root(service, path(request), allow_broad=flag(request, "allow_broad"))
+    root = checked_root(service, path(request), allow_broad=flag(request, "allow_broad"))
     watched, created = _registered(service, root)
+    with service.timeline.database.reading() as db:
+        likely = like(db, root) if created and watched.newest() is None else []
 
     def progress(done: int, size: int) -> None:
         report({"stage": "files", "done": done, "total": 0, "bytes": size})
@@ -56,6 +68,7 @@ def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
         "skipped": head.skipped,
         "created": created,
         "notes": _overlaps(service, root),
+        "lookalikes": likely,
     }
 
 
@@ -86,7 +99,8 @@ def shown(root: bytes) -> str:
     return printable(os.fsdecode(root))
 
 
-def _checked_root(service: Service, named: bytes, *, allow_broad: bool) -> bytes:
+def checked_root(service: Service, named: bytes, *, allow_broad: bool) -> bytes:
+    """The real path of a directory that may be watched. Raises UsageError and RefusedError."""
     real = os.path.realpath(named)
     if not os.path.exists(real):
         raise UsageError(f"{os.fsdecode(named)} does not exist", hint="name a directory")
@@ -179,8 +193,9 @@ def _forget(service: Service, worktree: Worktree, watched: Watched | None, *, de
 def projects(service: Service, _request: Request, _report: Reporter) -> Items:
     """Every worktree ever watched."""
     with service.timeline.database.reading() as db:
-        items = []
-        for worktree in store.worktrees(db):
+        known, items = store.worktrees(db), []
+        candidates = _whereabouts(db, known)
+        for worktree in known:
             checkpoints = store.CheckpointQuery(db, worktree.id)
             newest = checkpoints.newest()
             item: ProjectItem = {
@@ -190,13 +205,30 @@ def projects(service: Service, _request: Request, _report: Reporter) -> Items:
                 "checkpoints": checkpoints.count(),
                 "store_bytes": store.stored_bytes(db, worktree.id),
                 "last_change_at": time_or_none(newest.created_at_ms if newest else None),
+                "gone": is_gone(worktree),
+                "lookalikes": candidates.get(worktree.id, []),
             }
             items.append(item)
     return {"ok": True, "items": items}
 
 
+def _whereabouts(db: Transaction, known: list[Worktree]) -> dict[int, list[Lookalike]]:
+    """By the id of each worktree that is gone: the watched roots that look like it and are not its project already."""
+    gone = gone_with_history(db, known)
+    present = [(w, traces_at(w.root)) for w in known if gone and w.watching and not is_gone(w)]
+    return {
+        lost.id: [
+            lookalike(w.root, reason)
+            for w, there in present
+            if there is not None and w.project != lost.project and (reason := likeness(old, there))
+        ]
+        for lost, old in gone
+    }
+
+
 def status(service: Service, _request: Request, _report: Reporter) -> StatusAnswer:
     """The daemon and the health of each watched worktree."""
+    service.end_due_pauses()
     troubles = sorted({watched.trouble for watched in service.all_watched() if watched.trouble})
     return {
         "ok": True,
@@ -221,7 +253,7 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         gaps = store.open_gaps(db, watched.worktree.id)
         interrupted = [o.public_id for o in journal.open_operations(db, watched.worktree.id)]
         count, expiry = checkpoints.count(), checkpoints.next_expiry()
-    state, reason = _state(watched)
+    state, reason = state_of(watched)
     return {
         "root": shown(watched.worktree.root),
         "project": watched.worktree.project,
@@ -236,7 +268,14 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         "next_expiry": time_or_none(expiry),
         "gaps": [{"cause": cause, "opened_at": rfc3339(ms)} for cause, ms in gaps],
         "interrupted": interrupted,
+        "paused_at": time_or_none(watched.worktree.paused_ms),
+        "paused_until": time_or_none(watched.worktree.paused_until_ms),
     }
+
+
+def state_of(watched: Watched) -> tuple[str, str]:
+    """A worktree's ``state`` as ``status`` tells it, and the reason for one that is not good."""
+    return ("paused", "asked for") if watched.paused else _state(watched)
 
 
 def _state(watched: Watched) -> tuple[str, str]:

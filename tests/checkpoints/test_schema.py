@@ -8,13 +8,14 @@ import peewee
 import pytest
 
 from openoxide.checkpoints import schema, store
-from openoxide.checkpoints.schema import APPLICATION_ID, MIGRATIONS, check_version, open_timeline
+from openoxide.checkpoints.schema import MIGRATIONS, check_version, open_timeline
 from openoxide.db import Database
 from openoxide.errors import NewerStoreError, StoreDamagedError
+from openoxide.paths import APPLICATION_ID
 
 # A released migration is frozen: a change of this snapshot needs a new one.
 TABLES = {
-    "worktree": "id project root kind dev ino birth_ns watching common_dir created_ms",
+    "worktree": "id project root kind dev ino birth_ns watching common_dir created_ms paused_ms paused_until_ms",
     "path": "id worktree path",
     "meta": "key value",
     "frame": "id pack offset stored raw codec",
@@ -76,6 +77,10 @@ def columns(database, table):
 def test_the_tables_are_those_that_were_released(database):
     names = {row[0] for row in ask(database, "select name from sqlite_master where type = 'table'")}
     assert {name: " ".join(columns(database, name)) for name in names} == TABLES
+
+
+def test_the_file_itself_says_from_the_start_that_it_is_ours(database):
+    assert database.path.read_bytes()[68:72] == APPLICATION_ID.to_bytes(4, "big")
 
 
 def test_the_indexes_are_those_that_were_released(database):

@@ -194,8 +194,9 @@ class TestWorktrees:
 
     def test_a_directory_that_was_accepted_is_the_worktree_from_now_on(self, db):
         made = store.insert_worktree(db, worktree(), 5)
-        store.set_root_identity(db, made.id, 7, 8, 9)
-        assert store.worktrees(db) == [replace(made, dev=7, ino=8, birth_ns=9)]
+        store.adopt_root(db, replace(made, dev=7, ino=(1 << 64) - 8, birth_ns=9), 5)
+        assert store.worktrees(db) == [replace(made, dev=7, ino=(1 << 64) - 8, birth_ns=9)]
+        assert store.open_gaps(db, made.id) == [("moved", 5)]
 
     def test_deleting_a_history_leaves_nothing_of_it_and_all_of_others(self, db):
         tables = [

@@ -128,4 +128,6 @@ WORKTREE = {
     "next_expiry": "2026-12-29T11:57:00.000Z",
     "gaps": [],
     "interrupted": [],
+    "paused_at": None,
+    "paused_until": None,
 }

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from openoxide.cli.units import ago, coarse, count, duration, local, size, until
+from openoxide.cli.units import ago, coarse, count, duration, local, size, span_ms, until
 from openoxide.clock import rfc3339
+from openoxide.errors import UsageError
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
@@ -75,3 +76,17 @@ def test_moments_are_shown_on_the_clock_of_the_zone():
 @pytest.mark.parametrize(("number", "text"), [(0, "0 paths"), (1, "1 path"), (2, "2 paths")])
 def test_one_thing_is_singular(number, text):
     assert count(number, "path") == text
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("90s", 90 * SECOND), ("30m", 30 * MINUTE), ("1h", HOUR), (" 2D ", 2 * DAY), ("1h30m", 90 * MINUTE)],
+)
+def test_a_length_of_time_is_read(text, ms):
+    assert span_ms(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "1", "h", "0m", "-1h", "1.5h", "30m1h", "1w", "1h 30m", "\u0663h"])
+def test_what_is_no_length_of_time_is_wrong_usage(text):
+    with pytest.raises(UsageError):
+        span_ms(text)

@@ -1,0 +1,40 @@
+"""Recording nothing for a while."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from openoxide.cli import render
+from openoxide.cli.context import Cli
+from openoxide.cli.units import span_ms
+from openoxide.errors import EXIT_DONE
+
+if TYPE_CHECKING:
+    import typer
+
+
+def pause(
+    cli: Cli,
+    *,
+    path: Annotated[str | None, typer.Argument(metavar="PATH", help="default: the working directory")] = None,
+    lasting: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="30m, 1h, 2d (default: until `unpause`)")
+    ] = None,
+) -> int:
+    """Record nothing of a project for a while. Checkpoints and rewinds are refused until then; a restart ends nothing."""
+    for_ms = span_ms(lasting) if lasting is not None else None
+    answer = cli.client.pause(cli.absolute(path or ""), for_ms=for_ms)
+    cli.out.answer(answer, lambda: render.pause(answer, cli.now))
+    return EXIT_DONE
+
+
+def unpause(
+    cli: Cli,
+    *,
+    path: Annotated[str | None, typer.Argument(metavar="PATH", help="default: the working directory")] = None,
+) -> int:
+    """Go on recording; returns when what changed meanwhile is recorded."""
+    with cli.progress("capturing") as report:
+        answer = cli.client.unpause(cli.absolute(path or ""), progress=report)
+    cli.out.answer(answer, lambda: render.pause(answer, cli.now))
+    return EXIT_DONE

@@ -1,0 +1,87 @@
+"""What is found about a tree or about the installation, as text. Pure, like ``render``, whose rules hold here too."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from openoxide.cli.render import shortened, table
+from openoxide.cli.units import count, size
+from openoxide.daemon.protocol import PathEntry, SkipsObject, SurveyAnswer, UninstallAnswer, printable
+
+
+def survey(answer: SurveyAnswer, *, verbose: bool = False) -> str:
+    """What would be copied, what is left out, and what looks like a secret."""
+    verb = "is watched already and" if answer["watching"] else "would be watched and"
+    held = f"{count(answer['files'], 'file')}, {size(answer['bytes'])}, {answer['skipped']} skipped"
+    lines = [f"{printable(answer['root'])} {verb} has to copy: {held}"]
+    skips = table([_skips(skips, verbose=verbose) for skips in answer["skips"]])
+    if skips:
+        lines += ["left out:", *(f"  {line}" for line in skips.splitlines())]
+    if answer["secrets"]:
+        lines.append("likely secrets that would be copied, judged by name alone:")
+        lines += shortened([f"  {_sized(entry)}" for entry in answer["secrets"]], verbose=verbose)
+    return "\n".join(lines)
+
+
+_LIKENESS = {
+    "recreated": "another directory was watched at {old} before",
+    "same_directory": "{new} looks like the directory that was {old}",
+    "same_head": "{new} has the last commit that was recorded in {old}, which is gone",
+    "same_origin": "{new} has the git origin of {old}, which is gone",
+}
+
+
+def lookalike(old: str, new: str, reason: str) -> str:
+    """That ``new`` seems to be what ``old`` was, and what to type if so."""
+    likeness = _LIKENESS.get(reason, "{new} looks like {old}").format(old=printable(old), new=printable(new))
+    names = f"{quoted(old)} {quoted(new)}"
+    join = "" if old == new else f", `oxide-ctl projects join {names}` makes both one project"
+    return f"note: {likeness}: `oxide-ctl projects move {names}` lets that history go on here{join}"
+
+
+def quoted(path: str) -> str:
+    """``path`` as a shell takes it."""
+    return shlex.quote(printable(path))
+
+
+def doctor(answer: Mapping[str, Any]) -> str:
+    """The findings, the worst first, and what to do about each."""
+    daemon = answer["daemon"]
+    told = (
+        f"daemon {daemon['version']}, pid {daemon['pid']}, home {printable(daemon['home'])}"
+        if daemon
+        else "no daemon answers"
+    )
+    lines = [told, *(line for problem in answer["problems"] for line in _problem(problem))]
+    return "\n".join([*lines, *([] if answer["problems"] else ["nothing is wrong"])])
+
+
+def _problem(problem: Mapping[str, Any]) -> list[str]:
+    severity = "fixed" if problem["fixed"] else problem["severity"]
+    lines = [f"{severity:<8} {printable(problem['message'])}"]
+    return lines if problem["fixed"] else [*lines, f"         {printable(problem['hint'])}"]
+
+
+def uninstall(answer: UninstallAnswer) -> str:
+    """What goes, or went, what stays, and how the program itself is removed."""
+    would = "would be " if answer["dry_run"] else ""
+    lines = [f"{would}{word}  {_sized(entry)}" for word in ("removed", "kept") for entry in answer[word]]
+    lines += [f"{would}left  {printable(entry['path'])}  ({printable(entry['reason'])})" for entry in answer["left"]]
+    lines += [printable(note) for note in answer["notes"]]
+    if not answer["removed"]:
+        lines.append(f"nothing of ours is in {printable(answer['home'])}")
+    return "\n".join([*lines, f"the program itself: {printable(answer['package'])}"])
+
+
+def _skips(skips: SkipsObject, *, verbose: bool) -> tuple[str, ...]:
+    shown = skips["largest"] if verbose else skips["largest"][:2]
+    more = ", ..." if len(shown) < skips["count"] else ""
+    amount = size(skips["bytes"]) if skips["bytes"] else ""
+    return printable(skips["reason"]), str(skips["count"]), amount, ", ".join(map(_sized, shown)) + more
+
+
+def _sized(entry: PathEntry) -> str:
+    amount = f" ({size(entry['size_bytes'])})" if "size_bytes" in entry else ""
+    return printable(entry["path"]) + amount

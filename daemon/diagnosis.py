@@ -1,0 +1,104 @@
+"""From facts about a daemon's trees to problems. Pure; the facts are gathered in ``operations/examining.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from openoxide.daemon.attachment import INSTANCE_LIMIT, WATCH_LIMIT
+from openoxide.health import ERROR, NOTE, WARNING, Problem, tree_problems
+
+ENOUGH_WATCHES, ENOUGH_INSTANCES = 524_288, 1_024
+EARLIEST_MS = 1_767_225_600_000  # 2026-01-01: before this program was written
+SKEW_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeFacts:
+    """One watched tree. ``state``, ``reason``, ``gaps`` (causes) and ``interrupted`` as ``status`` has them; ``staging``:
+    a staging folder that no operation needs is ``left``, or was just ``swept``, or is still ``busy``.
+    """
+
+    root: str
+    state: str = "watching"
+    reason: str = ""
+    paused_until: str | None = None
+    paused: bool = False
+    gaps: Sequence[str] = ()
+    interrupted: Sequence[str] = ()
+    file_system: str = ""
+    holds_home: bool = False
+    staging: str = ""
+
+
+def problems_of_tree(tree: TreeFacts) -> list[Problem]:
+    """What is wrong with one tree."""
+    found = [*_state(tree), *tree_problems(tree.root, tree.file_system), *_staging(tree)]
+    if tree.gaps and not tree.paused:
+        text = f"{tree.root} may lack changes: {', '.join(tree.gaps)}"
+        found.append(Problem("gap", WARNING, text, "a full pass closes it; `oxide-ctl status` shows when"))
+    for operation in tree.interrupted:
+        hint = "settle it with `oxide-ctl rewind --continue` or `--abort`"
+        found.append(Problem("interrupted", ERROR, f"operation {operation[:8]} of {tree.root} was interrupted", hint))
+    if tree.holds_home:
+        text = (
+            f"the home lies inside the watched tree {tree.root}: it is not recorded, and goes when the tree is deleted"
+        )
+        found.append(Problem("home_in_project", WARNING, text, "name a folder outside in OPENOXIDE_HOME"))
+    return found
+
+
+def _state(tree: TreeFacts) -> list[Problem]:
+    if tree.paused:
+        end = f"until {tree.paused_until}" if tree.paused_until else "until `oxide-ctl unpause`"
+        return [Problem("paused", NOTE, f"{tree.root} is paused {end}", "`oxide-ctl unpause` ends it")]
+    if tree.state == "paused":
+        hint = "if it was moved: `oxide-ctl projects move OLD NEW`; else `oxide-ctl unwatch` it"
+        return [Problem("root_gone", ERROR, f"{tree.root} is not recorded: {tree.reason}", hint)]
+    if tree.state == "degraded" and tree.reason not in (WATCH_LIMIT, INSTANCE_LIMIT):
+        return [Problem("degraded", ERROR, f"{tree.root} is not recorded whole: {tree.reason}", "see the daemon's log")]
+    return []
+
+
+def _staging(tree: TreeFacts) -> list[Problem]:
+    match tree.staging:
+        case "left" | "swept":
+            text = f"a staging folder was left in {tree.root} by an operation that ended"
+            hint = "`oxide-ctl doctor --fix` removes it"
+            return [Problem("staging_left", WARNING, text, hint, fixed=tree.staging == "swept")]
+        case "busy":
+            text = f"the staging folder in {tree.root} holds something that is not ours, or still open, and stays"
+            return [Problem("staging_busy", WARNING, text, "look into .openoxide-staging, and close what writes to it")]
+        case _:
+            return []
+
+
+def limit_problems(watches: int, limit: int, reasons: Sequence[str]) -> list[Problem]:
+    """Whether the kernel lets us watch every directory. ``limit`` 0: not known; ``reasons``: why trees are degraded."""
+    found = []
+    if WATCH_LIMIT in reasons or (limit and watches * 10 >= limit * 8):
+        severity = ERROR if WATCH_LIMIT in reasons else WARNING
+        text = f"{watches} directories are watched and the limit of this user is {limit}"
+        found.append(
+            Problem("watch_limit", severity, text, _sysctl("max_user_watches", max(ENOUGH_WATCHES, 4 * limit)))
+        )
+    if INSTANCE_LIMIT in reasons:
+        text = "this user may not have another inotify instance"
+        found.append(Problem("instance_limit", ERROR, text, _sysctl("max_user_instances", ENOUGH_INSTANCES)))
+    return found
+
+
+def _sysctl(name: str, value: int) -> str:
+    line = f"fs.inotify.{name}={value}"
+    return f"`sudo sysctl {line}`, and that line in /etc/sysctl.d/60-inotify.conf so that it stays"
+
+
+def clock_problems(now_ms: int, newest_ms: int) -> list[Problem]:
+    """Whether the wall clock can be believed; ``newest_ms``: the latest time in the store."""
+    hint = "set the clock: expiry, `@10m` and the end of a pause go by it"
+    if now_ms < EARLIEST_MS:
+        return [Problem("clock", ERROR, "the clock is before 2026", hint)]
+    if newest_ms > now_ms + SKEW_MS:
+        behind = (newest_ms - now_ms) // 1000
+        return [Problem("clock", WARNING, f"the newest checkpoint is {behind} s in the future", hint)]
+    return []

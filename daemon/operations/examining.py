@@ -1,0 +1,130 @@
+"""``doctor``: gathers the facts that only the daemon has, repairs what takes nothing away, lets ``diagnosis`` judge."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openoxide import __version__
+from openoxide.checkpoints import journal, store
+from openoxide.checkpoints.staging import find_staging, remove_staging
+from openoxide.checkpoints.tree import Tree
+from openoxide.clock import rfc3339
+from openoxide.daemon.diagnosis import TreeFacts, clock_problems, limit_problems, problems_of_tree
+from openoxide.daemon.operations.looking import holds
+from openoxide.daemon.operations.sweeping import sweep_ended
+from openoxide.daemon.operations.watching import shown, state_of
+from openoxide.daemon.protocol import DoctorAnswer, printable
+from openoxide.daemon.requests import Request, flag
+from openoxide.daemon.watched import Watched
+from openoxide.errors import RootVanishedError
+from openoxide.health import ERROR, WARNING, Problem, home_problems
+from openoxide.surroundings import file_system, this_side
+
+if TYPE_CHECKING:
+    from openoxide.daemon.server import Reporter
+    from openoxide.daemon.service import Service
+
+MAX_WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
+
+
+def doctor(service: Service, request: Request, _report: Reporter) -> DoctorAnswer:
+    """Everything that is wrong as far as the daemon can see. With ``fix`` the safe repairs are done and said."""
+    fix = flag(request, "fix")
+    trees = service.all_watched()
+    problems = [
+        *home_problems(service.home, fix=fix),
+        *_store_problems(service),
+        *clock_problems(service.clock.now_ms(), _newest_ms(service)),
+        *limit_problems(sum(_watches(tree) for tree in trees), _max_watches(), [t.watch.degraded for t in trees]),
+        *(problem for tree in trees for problem in problems_of_tree(_facts(service, tree, fix=fix))),
+    ]
+    return {
+        "ok": True,
+        "problems": [problem._asdict() for problem in problems],
+        "daemon": {
+            "pid": os.getpid(),
+            "version": __version__,
+            "home": printable(str(service.home.folder)),
+            "side": this_side(os.environ)._asdict(),
+        },
+    }
+
+
+def _store_problems(service: Service) -> list[Problem]:
+    found = [Problem("config", ERROR, text, "correct config.toml, then `oxide-ctl stop`") for text in service.problems]
+    mode = service.timeline.database.journal_mode
+    if mode != "wal":
+        text = f"SQLite uses the journal mode {mode}, not wal: recording and looking wait for each other"
+        found.append(Problem("journal_mode", WARNING, text, "name a folder on a local disk in OPENOXIDE_HOME"))
+    return found
+
+
+def _newest_ms(service: Service) -> int:
+    with service.timeline.database.reading() as db:
+        newest = [store.CheckpointQuery(db, worktree.id).newest() for worktree in store.worktrees(db)]
+    return max((checkpoint.created_at_ms for checkpoint in newest if checkpoint is not None), default=0)
+
+
+def _watches(tree: Watched) -> int:
+    return tree.watch.watches if tree.attached else 0
+
+
+def _max_watches() -> int:
+    try:
+        return int(MAX_WATCHES.read_text("ascii"))
+    except (OSError, ValueError):
+        return 0
+
+
+def _facts(service: Service, tree: Watched, *, fix: bool) -> TreeFacts:
+    root = tree.worktree.root
+    with service.timeline.database.reading() as db:
+        gaps = [cause for cause, _ in store.open_gaps(db, tree.worktree.id)]
+        interrupted = [operation.public_id for operation in journal.open_operations(db, tree.worktree.id)]
+    state, reason = state_of(tree)
+    until = tree.worktree.paused_until_ms
+    return TreeFacts(
+        root=shown(root),
+        state=state,
+        reason=reason,
+        paused=tree.paused,
+        paused_until=rfc3339(until) if until is not None else None,
+        gaps=gaps,
+        interrupted=interrupted,
+        file_system=file_system(os.fsdecode(root)),
+        holds_home=holds(root, os.path.realpath(os.fsencode(service.home.folder))),
+        staging="" if interrupted else staging_of(service, tree, sweep=fix),
+    )
+
+
+def staging_of(service: Service, tree: Watched, *, sweep: bool) -> str:
+    """What is to be said of a tree's staging folder while no operation is open: nothing (empty), ``left``, ``swept`` or
+    ``busy``. With ``sweep`` what ended operations left in it is stored or deleted as always.
+    """
+    try:
+        with tree.lock, tree.open_tree() as opened:
+            if not _exists(opened):
+                return ""
+            if not sweep:
+                return "" if _waits(service, tree) else "left"
+            sweep_ended(service, tree)
+            remove_staging(opened)
+            return "busy" if _exists(opened) else "swept"
+    except RootVanishedError:
+        return ""
+
+
+def _waits(service: Service, tree: Watched) -> bool:
+    """Whether the folder of an ended operation is still to be swept, which happens by itself."""
+    with service.timeline.database.reading() as db:
+        return bool(journal.unswept(db, tree.worktree.id))
+
+
+def _exists(tree: Tree) -> bool:
+    folder = find_staging(tree)
+    if folder is None:
+        return False
+    os.close(folder)
+    return True

@@ -1,0 +1,187 @@
+"""``projects move`` and ``projects join``: whose history is whose, when somebody who knows says so.
+
+The commit of a move is one transaction. Whatever of the old and the new root was watched is let go of before it, under
+its lock, and the full pass that follows closes the gap that the transaction opened.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from openoxide.checkpoints import journal, rows, store
+from openoxide.checkpoints.gitposition import common_dir
+from openoxide.checkpoints.model import Worktree
+from openoxide.checkpoints.tree import RootIdentity, identity_of
+from openoxide.daemon.answers import checkpoint_object
+from openoxide.daemon.operations.watching import checked_root, shown
+from openoxide.daemon.protocol import JoinAnswer, MoveAnswer
+from openoxide.daemon.requests import Request, flag, path
+from openoxide.daemon.watched import Watched
+from openoxide.db import Transaction
+from openoxide.errors import NotFoundError, RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from openoxide.daemon.server import Reporter
+    from openoxide.daemon.service import Service
+
+
+def move(service: Service, request: Request, report: Reporter) -> MoveAnswer:
+    """The history of the tree that was at ``old`` goes on at ``new``. With ``old`` and ``new`` alike it goes on in the
+    directory that was made anew there. ``yes``: also though the tree still is at ``old``.
+    """
+    root = checked_root(service, path(request, "new"), allow_broad=False)
+    identity = identity_of(root)
+    old = _moving(service, path(request, "old"), root, identity)
+    if _is_still_there(old) and not flag(request, "yes"):
+        raise RefusedError(
+            f"{shown(old.root)} still holds the tree that was watched",
+            hint="--yes moves its history all the same, and that tree is no longer watched",
+            details={"still_there": True},
+        )
+    dropped = _change_places(service, old, root, identity)
+    if dropped:
+        service.timeline.blobs.drop_unused()
+    moved = service.find(root)
+
+    def progress(done: int, size: int) -> None:
+        report({"stage": "files", "done": done, "total": 0, "bytes": size})
+
+    with moved.lock:
+        service.attach(moved, progress)
+        newest = moved.newest()
+    assert newest is not None, "an attached worktree has a checkpoint"
+    return {
+        "ok": True,
+        "project": old.project,
+        "worktree": old.id,
+        "old_root": shown(old.root),
+        "root": shown(root),
+        "dropped_checkpoints": dropped,
+        "checkpoint": checkpoint_object(newest),
+    }
+
+
+def _change_places(service: Service, old: Worktree, root: bytes, identity: RootIdentity) -> int:
+    """The move itself; how many checkpoints of the new root's own it dropped."""
+    new = replace(
+        old,
+        root=root,
+        dev=identity.dev,
+        ino=identity.ino,
+        birth_ns=identity.birth_ns,
+        common_dir=common_dir(root),
+        watching=True,
+        paused_ms=None,
+        paused_until_ms=None,
+    )
+    with ExitStack() as locks:
+        concerned = [w for w in service.all_watched() if w.worktree.id == old.id or w.worktree.root == root]
+        for watched in sorted(concerned, key=lambda w: w.worktree.id):  # always in this order: two moves may meet
+            locks.enter_context(watched.lock)
+        own = next((w for w in concerned if w.worktree.id != old.id and w.identity == identity), None)
+        if own is not None:
+            service.attach(own)
+            own.record()
+        try:
+            with service.timeline.database.writing() as db:
+                _refuse_interrupted(db, old, identity)
+                dropped = _make_room(db, root, identity, old.id, own)
+                for watched in concerned:
+                    service.let_go(watched)
+                store.adopt_root(db, new, service.clock.now_ms())
+        except BaseException:
+            for watched in concerned:
+                if watched.released:
+                    service.take_up(watched.worktree)
+            raise
+        service.take_up(new)
+    return dropped
+
+
+def _moving(service: Service, named: bytes, root: bytes, identity: RootIdentity) -> Worktree:
+    """The worktree that was at ``named``: the one that is watched, else the last one."""
+    names = {os.path.realpath(named), os.path.normpath(named)}
+    with service.timeline.database.reading() as db:
+        there = [worktree for worktree in store.worktrees(db) if worktree.root in names]
+    if not there:
+        raise NotFoundError(f"no project is known at {shown(named)}", hint="run `oxide-ctl projects`")
+    moving = [worktree for worktree in there if worktree.root != root or _identity(worktree) != identity]
+    if not moving:
+        raise UsageError(f"{shown(root)} is where its history says it is", hint="name the directory it was moved to")
+    return max(moving, key=lambda worktree: (worktree.watching, worktree.id))
+
+
+def _identity(worktree: Worktree) -> RootIdentity:
+    return RootIdentity(worktree.dev, worktree.ino, worktree.birth_ns)
+
+
+def _is_still_there(worktree: Worktree) -> bool:
+    """Whether the tree is at its root; one that a link there leads to has moved."""
+    try:
+        return os.path.realpath(worktree.root) == worktree.root and identity_of(worktree.root) == _identity(worktree)
+    except OSError:
+        return False
+
+
+def _make_room(db: Transaction, root: bytes, identity: RootIdentity, moving: int, own: Watched | None) -> int:
+    """Make ``root`` free for another history. One of its own is dropped if it is no more than a first capture, equal to
+    the tree as it was recorded just now: the full pass records the same again. Any other is the user's to delete.
+    """
+    dropped = 0
+    for worktree in store.worktrees(db):
+        if worktree.id == moving or worktree.root != root:
+            continue
+        if _identity(worktree) != identity:  # of a directory that stood here before
+            store.set_watching(db, worktree.id, watching=False)
+            continue
+        watched = own is not None and own.worktree.id == worktree.id
+        count = store.CheckpointQuery(db, worktree.id).count()
+        if count and not (watched and _is_first_capture(db, worktree.id)):
+            raise RefusedError(
+                f"{shown(root)} has a history of its own ({count} checkpoints)",
+                hint=f"`oxide-ctl unwatch --delete-history {shown(root)}` forgets it, `oxide-ctl projects join` keeps both",
+            )
+        store.delete_history(db, worktree.id)
+        dropped += count
+    return dropped
+
+
+def _is_first_capture(db: Transaction, worktree: int) -> bool:
+    """Whether a history is one plain checkpoint and nothing since."""
+    checkpoints = store.CheckpointQuery(db, worktree).listing(all_of_them=True)
+    plain = len(checkpoints) == 1 and not checkpoints[0].pinned and checkpoints[0].name is None
+    return plain and checkpoints[0].seq == rows.read_head(db, worktree).seq and not journal.operations(db, worktree)
+
+
+def _refuse_interrupted(db: Transaction, old: Worktree, identity: RootIdentity) -> None:
+    """What an operation has done is told by inode numbers, and a copy has others."""
+    if (old.dev, old.ino) != (identity.dev, identity.ino) and journal.open_operations(db, old.id):
+        raise RefusedError(
+            f"{shown(old.root)} has an interrupted operation, and the new directory is a copy",
+            hint="move the directory itself back, then run `oxide-ctl rewind --continue` or `--abort` there",
+        )
+
+
+def join(service: Service, request: Request, _report: Reporter) -> JoinAnswer:
+    """The worktrees of both are one project, under the id of the first; their histories stay their own."""
+    first, second = (_known(service, path(request, name)) for name in ("a", "b"))
+    if first.id == second.id:
+        raise UsageError(f"both are the worktree {shown(first.root)}", hint="name two; `oxide-ctl projects` lists them")
+    with service.timeline.database.writing() as db:
+        store.join_projects(db, first.project, second.project)
+        roots = [worktree.root for worktree in store.worktrees(db) if worktree.project == first.project]
+    for watched in service.all_watched():
+        with watched.lock:
+            if watched.worktree.project == second.project:
+                watched.worktree = replace(watched.worktree, project=first.project)
+    return {"ok": True, "project": first.project, "roots": [shown(root) for root in roots]}
+
+
+def _known(service: Service, named: bytes) -> Worktree:
+    """The worktree whose very root is named, though another may hold it and be watched; else the one that holds it."""
+    with service.timeline.database.reading() as db:
+        exact = [worktree for worktree in store.worktrees(db) if worktree.root == os.path.realpath(named)]
+    return max(exact, key=lambda worktree: (worktree.watching, worktree.id)) if exact else service.known(named)

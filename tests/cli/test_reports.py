@@ -1,0 +1,91 @@
+"""Findings about trees and about the installation, as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from openoxide.cli import reports
+
+SURVEY = {
+    "ok": True,
+    "dry_run": True,
+    "root": "/src/app",
+    "watching": False,
+    "files": 3,
+    "bytes": 2048,
+    "skipped": 4,
+    "skips": [
+        {
+            "reason": "too_large",
+            "count": 3,
+            "bytes": 3 << 20,
+            "largest": [{"path": f"{n}.bin", "size_bytes": 1 << 20} for n in "abc"],
+        },
+        {"reason": "dependencies", "count": 1, "bytes": 0, "largest": [{"path": "node_modules"}]},
+    ],
+    "lookalikes": [],
+    "secrets": [{"path": ".env", "size_bytes": 12}],
+}
+
+
+def test_a_survey_reads_as_a_short_page():
+    assert reports.survey(SURVEY).splitlines() == [
+        "/src/app would be watched and has to copy: 3 files, 2.0 KiB, 4 skipped",
+        "left out:",
+        "  too_large     3  3.0 MiB  a.bin (1.0 MiB), b.bin (1.0 MiB), ...",
+        "  dependencies  1           node_modules",
+        "likely secrets that would be copied, judged by name alone:",
+        "  .env (12 B)",
+    ]
+
+
+def test_a_survey_of_a_plain_tree_is_one_line():
+    plain = {**SURVEY, "skips": [], "skipped": 0, "secrets": [], "watching": True}
+
+    assert reports.survey(plain) == "/src/app is watched already and has to copy: 3 files, 2.0 KiB, 0 skipped"
+
+
+@pytest.mark.parametrize("reason", ["recreated", "same_directory", "same_head", "same_origin", "of a later version"])
+def test_a_likeness_names_the_command_that_says_it(reason):
+    note = reports.lookalike("/old one", "/new", reason)
+
+    assert "`oxide-ctl projects move '/old one' /new`" in note
+    assert "`oxide-ctl projects join '/old one' /new`" in note
+
+
+def test_a_directory_made_anew_has_nothing_to_be_joined_with():
+    assert "join" not in reports.lookalike("/here", "/here", "recreated")
+
+
+def test_findings_come_with_what_to_do():
+    problem = {"kind": "k", "severity": "warning", "message": "it leaks", "hint": "close it", "fixed": False}
+    daemon = {"pid": 1, "version": "0.1.0", "home": "/h", "side": {}}
+
+    assert reports.doctor({"problems": [problem, {**problem, "fixed": True}], "daemon": daemon}).splitlines() == [
+        "daemon 0.1.0, pid 1, home /h",
+        "warning  it leaks",
+        "         close it",
+        "fixed    it leaks",
+    ]
+    assert reports.doctor({"problems": [], "daemon": None}) == "no daemon answers\nnothing is wrong"
+
+
+def test_an_uninstall_says_what_went_and_what_stays():
+    answer = {
+        "dry_run": False,
+        "home": "/h",
+        "removed": [{"path": "/h/blobs", "size_bytes": 1024}],
+        "kept": [{"path": "/h/timeline.db", "size_bytes": 1}],
+        "left": [{"path": "/h/notes", "reason": "not_ours"}],
+        "notes": ["a note"],
+        "package": "python -m pip uninstall openoxide",
+    }
+
+    assert reports.uninstall(answer).splitlines() == [
+        "removed  /h/blobs (1.0 KiB)",
+        "kept  /h/timeline.db (1 B)",
+        "left  /h/notes  (not_ours)",
+        "a note",
+        "the program itself: python -m pip uninstall openoxide",
+    ]
+    assert reports.uninstall({**answer, "dry_run": True}).startswith("would be removed  /h/blobs")

@@ -1,0 +1,74 @@
+"""From facts to problems."""
+
+from __future__ import annotations
+
+import pytest
+
+from openoxide.daemon.diagnosis import SKEW_MS, TreeFacts, clock_problems, limit_problems, problems_of_tree
+
+NOW = 1_800_000_000_000
+
+
+def kinds(problems):
+    return [(problem.kind, problem.severity, problem.fixed) for problem in problems]
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({}, []),
+        ({"state": "capturing"}, []),
+        ({"paused": True, "state": "paused", "gaps": ["paused"]}, [("paused", "note", False)]),
+        ({"state": "paused", "reason": "the root is gone"}, [("root_gone", "error", False)]),
+        ({"state": "degraded", "reason": "no space"}, [("degraded", "error", False)]),
+        ({"state": "degraded", "reason": "watch_limit"}, []),  # told once for all trees
+        ({"gaps": ["overflow"]}, [("gap", "warning", False)]),
+        ({"interrupted": ["k" * 16]}, [("interrupted", "error", False)]),
+        ({"holds_home": True}, [("home_in_project", "warning", False)]),
+        ({"file_system": "nfs4"}, [("tree_not_local", "warning", False)]),
+        ({"staging": "left"}, [("staging_left", "warning", False)]),
+        ({"staging": "swept"}, [("staging_left", "warning", True)]),
+        ({"staging": "busy"}, [("staging_busy", "warning", False)]),
+    ],
+)
+def test_a_tree_has_the_problems_its_facts_say(facts, expected):
+    found = problems_of_tree(TreeFacts(root="/p", **facts))
+
+    assert kinds(found) == expected
+    assert all(problem.hint and "/p" in problem.message for problem in found if problem.kind != "staging_busy")
+
+
+def test_a_pause_says_when_it_ends():
+    (found,) = problems_of_tree(TreeFacts(root="/p", paused=True, paused_until="2026-11-29T12:00:00.000Z"))
+
+    assert "2026-11-29" in found.message
+
+
+@pytest.mark.parametrize(
+    ("watches", "limit", "reasons", "expected"),
+    [
+        (10, 8_192, [""], []),
+        (10, 0, [], []),
+        (7_000, 8_192, [], [("watch_limit", "warning", False)]),
+        (8_192, 8_192, ["watch_limit", ""], [("watch_limit", "error", False)]),
+        (1, 8_192, ["instance_limit"], [("instance_limit", "error", False)]),
+    ],
+)
+def test_limits_are_compared_with_what_is_watched(watches, limit, reasons, expected):
+    found = limit_problems(watches, limit, reasons)
+
+    assert kinds(found) == expected
+    assert all("sudo sysctl fs.inotify.max_user_" in problem.hint for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("now", "newest", "expected"),
+    [
+        (NOW, 0, []),
+        (NOW, NOW + SKEW_MS, []),
+        (NOW, NOW + SKEW_MS + 1, [("clock", "warning", False)]),
+        (0, 0, [("clock", "error", False)]),
+    ],
+)
+def test_a_clock_that_cannot_be_right_is_told(now, newest, expected):
+    assert kinds(clock_problems(now, newest)) == expected

@@ -1,0 +1,123 @@
+"""``doctor`` against a real service: it finds what was broken, and repairs only what takes nothing away."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from openoxide.daemon.diagnosis import SKEW_MS
+from tests.daemon.trouble import settled
+from tests.kit import FakeClock, tree_of
+from tests.kit.box import Box
+
+OF_THE_MACHINE = {
+    "home_in_memory",
+    "home_in_container",
+    "home_not_local",
+    "tree_not_local",
+    "disk_space",
+    "watch_limit",
+}
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def box(tmp_path, clock):
+    with Box(tmp_path, clock=clock) as box:
+        os.umask(0o022)
+        (box.root / "a").write_text("one")
+        box.watch()
+        box.call("doctor", fix=True)  # the box leaves out what the daemon's own start sees to: modes
+        yield box
+
+
+def found(box, *, fix=False):
+    problems = box.call("doctor", fix=fix)["problems"]
+    return [(p["kind"], p["fixed"]) for p in problems if p["kind"] not in OF_THE_MACHINE]
+
+
+def test_a_sound_installation_has_no_problems(box):
+    answer = box.call("doctor")
+
+    assert found(box) == []
+    assert {"pid", "version", "home", "side"} <= answer["daemon"].keys()
+
+
+def test_open_modes_are_repaired_when_asked_to(box):
+    box.home.timeline_db.chmod(0o644)
+
+    assert found(box) == [("home_permissions", False)]
+    assert box.home.timeline_db.stat().st_mode & 0o077
+    assert found(box, fix=True) == [("home_permissions", True)]
+    assert found(box) == []
+
+
+def test_a_staging_folder_that_nobody_needs_is_swept_when_asked_to(box):
+    staging = box.root / ".openoxide-staging"
+    staging.mkdir(0o700)
+    (staging / ".gitignore").write_text("*\n")
+
+    assert found(box) == [("staging_left", False)]
+    assert found(box, fix=True) == [("staging_left", True)]
+    assert not staging.exists()
+
+
+def test_what_is_not_ours_in_it_stays(box):
+    staging = box.root / ".openoxide-staging"
+    staging.mkdir(0o700)
+    (staging / "theirs").write_text("x")
+
+    assert found(box, fix=True) == [("staging_busy", False)]
+    assert (staging / "theirs").read_text() == "x"
+
+
+def test_an_interrupted_operation_keeps_its_staging_folder(box):
+    (box.root / "a").write_text("two")
+    box.rewind("1")
+    settled(box.root)
+    (box.root / ".openoxide-staging" / "x").mkdir(parents=True)
+    with box.service.timeline.database.writing() as db:
+        db.execute_sql("update operation set phase = 'interrupted'")
+    before = tree_of(box.root)
+
+    assert found(box, fix=True) == [("interrupted", False)]
+    assert tree_of(box.root) == before
+
+
+def test_a_pause_and_a_lost_root_are_told_apart(box):
+    box.call("pause")
+    assert found(box) == [("paused", False)]
+    box.call("unpause")
+    box.root.rename(box.root.with_name("elsewhere"))
+
+    assert ("root_gone", False) in found(box)
+
+
+def test_a_clock_that_went_back_is_told(box, clock):
+    clock.wall -= 2 * SKEW_MS
+
+    assert found(box) == [("clock", False)]
+
+
+def test_what_is_wrong_with_the_configuration_is_told(box):
+    box.service.problems.append("config.toml: unknown key capture.nonsense")
+
+    assert found(box) == [("config", False)]
+
+
+def test_a_home_inside_a_watched_tree_is_told(tmp_path):
+    with Box(tmp_path, root=tmp_path / ".") as box:
+        box.watch()
+
+        assert ("home_in_project", False) in found(box, fix=True)
+
+
+def test_a_journal_mode_that_is_not_wal_is_told(box):
+    with box.service.timeline.database.looking() as db:
+        assert db.execute_sql("pragma journal_mode").fetchone() == ("wal",)
+    assert ("journal_mode", False) not in found(box)

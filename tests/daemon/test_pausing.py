@@ -1,0 +1,199 @@
+"""While a worktree is paused no row of it is added, whoever asks; afterwards the record is whole again."""
+
+from __future__ import annotations
+
+import pytest
+
+from openoxide.errors import RefusedError, UsageError
+from openoxide.settings import CaptureSettings
+from tests.kit import FakeClock, wait_until
+from tests.kit.box import Box
+
+HOUR_MS = 3_600_000
+TURN = {"agent": "codex", "session": "s", "prompt": "p"}
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def box(tmp_path, clock):
+    with Box(tmp_path, clock=clock) as box:
+        (box.root / "a").write_text("one")
+        box.watch()
+        yield box
+
+
+def worktree(box):
+    (found,) = box.call("status")["worktrees"]
+    return found
+
+
+def causes(box):
+    return [gap["cause"] for gap in worktree(box)["gaps"]]
+
+
+def seq(box):
+    return box.service.timeline.head(1).seq
+
+
+def test_a_pause_is_a_gap_that_status_shows(box):
+    answer = box.call("pause", for_ms=HOUR_MS)
+
+    assert answer["paused_at"] is not None
+    state = worktree(box)
+    assert (state["state"], state["reason"], state["complete"]) == ("paused", "asked for", False)
+    assert (state["paused_at"], state["paused_until"]) == (answer["paused_at"], answer["paused_until"])
+    assert causes(box) == ["paused"]
+
+
+def test_what_changed_before_is_sealed_first(box):
+    (box.root / "a").write_text("two")
+
+    sealed = box.call("pause")["checkpoint"]
+
+    assert (sealed["number"], sealed["changed"]["modified"]) == (2, 1)
+    assert box.call("cat", checkpoint="last", file="a") == b"two"
+
+
+@pytest.mark.parametrize(
+    ("name", "request_"),
+    [
+        ("checkpoint", {}),
+        ("rewind", {"checkpoint": "1"}),
+        ("rewind", {"checkpoint": "1", "dry_run": True}),
+        ("undo", {}),
+        ("settle", {"action": "abort"}),
+        ("turn_begin", TURN),
+        ("tool_begin", {**TURN, "tool": "t"}),
+        ("diff", {"a": "1"}),
+        ("watch", {}),
+    ],
+)
+def test_what_would_record_is_refused_and_says_how_to_go_on(box, name, request_):
+    box.call("pause")
+    (box.root / "b").write_text("not to be recorded")
+    before = seq(box)
+
+    with pytest.raises(RefusedError) as caught:
+        box.call(name, **request_)
+
+    assert "unpause" in caught.value.hint
+    assert (seq(box), box.call("log")["items"][0]["number"]) == (before, 1)
+
+
+@pytest.mark.parametrize(("name", "request_"), [("log", {}), ("show", {"checkpoint": "1"}), ("operations", {})])
+def test_the_past_can_be_looked_at(box, name, request_):
+    box.call("pause")
+
+    assert box.call(name, **request_)["ok"]
+
+
+def test_a_recording_that_was_under_way_finds_the_door_shut(box):
+    (watched,) = box.service.all_watched()
+    box.call("pause")
+
+    for record in (watched.record, lambda: watched.full_pass(None)):
+        with pytest.raises(RefusedError):
+            record()
+
+
+def test_nothing_is_recorded_by_itself(tmp_path):
+    with Box(tmp_path, capture=CaptureSettings(quiet_ms=1, max_interval_ms=1)) as box:
+        box.watch()
+        box.call("pause")
+        (box.root / "b").write_text("x")
+        box.service._sweep_all()
+        box.service.background.submit("last", box.service.stop_requested.set)
+
+        assert box.service.stop_requested.wait(10)
+        assert box.service.timeline.head(1).seq == 0
+
+
+def test_unpausing_finds_what_changed_and_closes_the_gap(box):
+    box.call("pause")
+    (box.root / "b").write_text("x")
+
+    answer = box.call("unpause")
+
+    assert (answer["paused_at"], answer["checkpoint"]["changed"]["added"]) == (None, 1)
+    assert (causes(box), worktree(box)["complete"]) == ([], True)
+    (writer,) = box.call("show", checkpoint="last")["writers"]
+    assert writer["certainty"] == "unknown"
+    (box.root / "c").write_text("x")
+    assert box.checkpoint()["changed"]["added"] == 1
+
+
+def test_unpausing_what_is_not_paused_changes_nothing(box):
+    assert box.call("unpause")["checkpoint"]["number"] == 1
+
+
+def test_pausing_again_moves_the_end_and_keeps_the_beginning(box, clock):
+    first = box.call("pause", for_ms=HOUR_MS)
+    clock.advance(1_000)
+
+    again = box.call("pause")
+
+    assert (again["paused_at"], again["paused_until"]) == (first["paused_at"], None)
+    assert causes(box) == ["paused"]
+
+
+@pytest.mark.parametrize("passed_ms", [HOUR_MS - 1, HOUR_MS])
+def test_a_pause_outlives_the_daemon_but_not_its_end(box, clock, passed_ms):
+    box.call("pause", for_ms=HOUR_MS)
+    box.stop()
+    (box.root / "b").write_text("x")
+    clock.advance(passed_ms)
+
+    box.start()
+
+    if passed_ms < HOUR_MS:
+        assert worktree(box)["state"] == "paused"
+    else:
+        wait_until(lambda: worktree(box)["state"] == "watching", 10)
+        assert box.call("log")["items"][0]["changed"]["added"] == 1
+
+
+def test_the_first_request_after_its_end_finds_it_over(box, clock):
+    box.call("pause", for_ms=HOUR_MS)
+    (box.root / "b").write_text("x")
+    clock.advance(HOUR_MS)
+
+    assert box.checkpoint()["complete"] is True
+
+
+def test_it_ends_by_itself(tmp_path):
+    with Box(tmp_path) as box:
+        box.watch()
+        (watched,) = box.service.all_watched()
+        box.call("pause", for_ms=1)
+
+        wait_until(lambda: watched.attached and not watched.paused, 10)
+
+
+def test_a_clock_that_was_set_back_prolongs_it(box, clock):
+    box.call("pause", for_ms=HOUR_MS)
+    clock.wall -= HOUR_MS
+
+    box.service.end_due_pauses()
+
+    assert worktree(box)["state"] == "paused"
+
+
+def test_watching_anew_is_not_paused(box):
+    box.call("pause")
+    box.call("unwatch")
+
+    box.watch()
+
+    assert worktree(box)["state"] == "watching"
+
+
+@pytest.mark.parametrize("for_ms", [0, -1, 366 * 24 * HOUR_MS, "1h"])
+def test_a_length_that_is_none_is_refused(box, for_ms):
+    with pytest.raises(UsageError):
+        box.call("pause", for_ms=for_ms)
+
+    assert worktree(box)["state"] == "watching"
