@@ -52,7 +52,13 @@ def command_lines(line: str) -> list[tuple[str, ...]]:
     """The words behind each ``oxide-ctl`` of a shell line, up to where the shell's own syntax goes on."""
     code = line.partition(" #")[0]
     found = re.findall(r"(?:^|[\s(/])oxide-ctl\s+([^|;&)]*)", code)
-    return [tuple(shlex.split(arguments.rstrip("\"'"))) for arguments in found if arguments.strip()]
+    return [tuple(shlex.split(_closed(arguments.strip()))) for arguments in found if arguments.strip()]
+
+
+def _closed(arguments: str) -> str:
+    """Without the quote that closes a string in which the whole command stands."""
+    last = arguments[-1]
+    return arguments[:-1] if last in "\"'" and arguments.count(last) % 2 else arguments
 
 
 EXAMPLES = sorted({example for document in DOCUMENTS for example in examples(document)})
