@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import BinaryIO
 
-from openoxide.checkpoints import rows
+from openoxide.checkpoints import stored
 from openoxide.checkpoints.hashing import Hasher, blob_hash
 from openoxide.checkpoints.model import BlobHash
 from openoxide.checkpoints.packs import FRAME_BYTES, Frame, Packs, Place, make_frame
@@ -47,7 +47,7 @@ class Blobs:
         self._lock = threading.Lock()
         self._copying = 0
         with database.reading() as db:
-            used, reserved = rows.used_packs(db), rows.reserved_packs(db)
+            used, reserved = stored.used_packs(db), stored.reserved_packs(db)
         first = max([*used, *_numbers(home), reserved], default=0) + 1
         self._packs = Packs(home.blobs, first)
         if not read_only:
@@ -61,14 +61,14 @@ class Blobs:
                     self._packs.set_aside(number)
                     log.warning("pack %d is not of this timeline.db and was set aside as .pack.aside", number)
             with database.writing() as db:
-                rows.reserve_packs(db, first + PACKS_OF_A_START)
+                stored.reserve_packs(db, first + PACKS_OF_A_START)
 
     def unknown(self, payloads: Mapping[BlobHash, bytes]) -> dict[BlobHash, bytes]:
         """Those of ``payloads`` that seem not to be stored."""
         if not payloads:
             return {}
         with self._database.looking() as db:
-            known = rows.stored_names(db, payloads)
+            known = stored.stored_names(db, payloads)
         return {name: data for name, data in payloads.items() if name not in known}
 
     def write(self, payloads: Mapping[BlobHash, bytes]) -> Placed:
@@ -98,15 +98,15 @@ class Blobs:
         """Rows for ``placed`` and for pending big blobs; the ids of ``names``. Raises BlobVanishedError."""
         wanted = set(names)
         for place, contained in placed:
-            rows.insert_frame(db, place, contained)
-        ids = rows.blob_ids(db, wanted)
+            stored.insert_frame(db, place, contained)
+        ids = stored.blob_ids(db, wanted)
         for name in wanted - ids.keys():
             with self._lock:
                 big = self._big.get(name)
             if big is None:
                 raise BlobVanishedError(name.hex())
-            rows.insert_frame(db, big, [(name, big.raw)])
-        return ids if len(ids) == len(wanted) else rows.blob_ids(db, wanted)
+            stored.insert_frame(db, big, [(name, big.raw)])
+        return ids if len(ids) == len(wanted) else stored.blob_ids(db, wanted)
 
     def forget_pending(self, names: Iterable[BlobHash]) -> None:
         """Their rows are durable."""
@@ -136,7 +136,7 @@ class Blobs:
     def opener(self, names: Iterable[BlobHash]) -> Callable[[BlobHash], BinaryIO]:
         """As :meth:`open`, for many: their places are looked up at once."""
         with self._database.looking() as db:
-            places = rows.blob_places(db, set(names))
+            places = stored.blob_places(db, set(names))
 
         def open_one(name: BlobHash) -> BinaryIO:
             if name not in places:
@@ -166,9 +166,9 @@ class Blobs:
         stores it again (:class:`BlobVanishedError`).
         """
         with self._database.writing() as db:
-            big = rows.big_names(db)
-            rows.delete_unused_blobs(db)
-            unused, used = big - rows.big_names(db), rows.used_packs(db)
+            big = stored.big_names(db)
+            stored.delete_unused_blobs(db)
+            unused, used = big - stored.big_names(db), stored.used_packs(db)
         with self._lock:
             self._frames.clear()
             if not self._copying:  # else one of these may be on its way back; the next start deletes it

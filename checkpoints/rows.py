@@ -22,7 +22,6 @@ from openoxide.checkpoints.model import (
     Version,
     Writer,
 )
-from openoxide.checkpoints.packs import Place
 from openoxide.db import Transaction
 
 _TORN, _SQLITE = 1, 2
@@ -123,7 +122,7 @@ def live_one(db: Transaction, worktree: int, path: bytes) -> Observed | None:
 
 def live_some(db: Transaction, worktree: int, paths: Sequence[bytes]) -> Iterator[Observed]:
     """As :func:`live_one` for many paths, in no order."""
-    return map(_observed, _batched(db, _LIVE + " and p.path in ({})", (worktree,), paths))
+    return map(_observed, batched(db, _LIVE + " and p.path in ({})", (worktree,), paths))
 
 
 def live_below(db: Transaction, worktree: int, directory: bytes) -> Iterator[Observed]:
@@ -162,16 +161,16 @@ def ignored_files_below(db: Transaction, worktree: int, directory: bytes, limit:
 def path_ids(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[bytes, int]:
     """Row ids of ``paths``, made where they do not exist yet."""
     raw(db).executemany("insert or ignore into path(worktree, path) values(?, ?)", [(worktree, path) for path in paths])
-    return dict(_batched(db, "select path, id from path where worktree = ? and path in ({})", (worktree,), paths))
+    return dict(batched(db, "select path, id from path where worktree = ? and path in ({})", (worktree,), paths))
 
 
 def live_states(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[bytes, FileState]:
     """The live states of those ``paths`` that have one."""
     query = _LIVE + " and p.path in ({})"
-    return {row[0]: _state(*row[1:8]) for row in _batched(db, query, (worktree,), paths)}
+    return {row[0]: _state(*row[1:8]) for row in batched(db, query, (worktree,), paths)}
 
 
-def _batched(db: Transaction, query: str, args: tuple[Any, ...], values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+def batched(db: Transaction, query: str, args: tuple[Any, ...], values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
     """Rows of ``query``, whose ``{}`` stands for a list of ``values``, asked for in statements of bounded length."""
     connection = raw(db)
     for start in range(0, len(values), _BATCH):
@@ -242,57 +241,6 @@ def refresh_identities(db: Transaction, rows: Iterable[tuple[int, StatIdentity]]
     )
 
 
-def blob_ids(db: Transaction, names: Iterable[BlobHash]) -> dict[BlobHash, int]:
-    """Row ids of those ``names`` that are stored; a tombstoned one is revived."""
-    found: dict[BlobHash, int] = {}
-    dead = []
-    for name, number, dead_ms in _batched(db, "select hash, id, dead_ms from blob where hash in ({})", (), [*names]):
-        found[BlobHash(name)] = number
-        if dead_ms is not None:
-            dead.append((number,))
-    raw(db).executemany("update blob set dead_ms = null where id = ?", dead)
-    return found
-
-
-def stored_names(db: Transaction, names: Iterable[BlobHash]) -> set[BlobHash]:
-    """Which of ``names`` have a row; a hint only, the writer decides again."""
-    query = "select hash from blob where dead_ms is null and hash in ({})"
-    return {BlobHash(row[0]) for row in _batched(db, query, (), [*names])}
-
-
-def insert_frame(db: Transaction, place: Place, names: Sequence[tuple[BlobHash, int]]) -> None:
-    """Rows for a frame whose bytes are durable. A blob that got a row meanwhile keeps it."""
-    connection = raw(db)
-    frame = connection.execute(
-        "insert into frame(pack, offset, stored, raw, codec) values(?,?,?,?,?)",
-        (place.pack, place.offset, place.stored, place.raw, place.codec),
-    ).lastrowid
-    inner = 0
-    rows = []
-    for name, size in names:
-        rows.append((name, frame, inner, size))
-        inner += size
-    connection.executemany("insert or ignore into blob(hash, frame, inner, size) values(?,?,?,?)", rows)
-
-
-def blob_places(db: Transaction, names: Iterable[BlobHash]) -> dict[BlobHash, tuple[Place, int, int]]:
-    """``(frame's place, offset in it, size)`` of those blobs that have a row."""
-    query = """
-      select b.hash, f.pack, f.offset, f.stored, f.raw, f.codec, b.inner, b.size
-      from blob b join frame f on f.id = b.frame where b.hash in ({})
-    """
-    found = {}
-    for name, pack, offset, stored, size_raw, codec, inner, size in _batched(db, query, (), [*names]):
-        place = Place(pack=pack, offset=offset, stored=stored, raw=size_raw, codec=codec)
-        found[BlobHash(name)] = (place, inner, size)
-    return found
-
-
-def used_packs(db: Transaction) -> set[int]:
-    """Packs that at least one frame row names."""
-    return {row[0] for row in raw(db).execute("select distinct pack from frame where pack is not null")}
-
-
 def changed_paths(db: Transaction, worktree: int, after: int, upto: int) -> list[bytes]:
     """Paths with a row in ``(after, upto]``."""
     rows = raw(db).execute(
@@ -322,7 +270,7 @@ def states_at(db: Transaction, worktree: int, seq: int, paths: Iterable[bytes]) 
     """The states of ``paths`` at ``seq``; ABSENT where there was none."""
     found = dict.fromkeys(paths, ABSENT)
     query = _STATE_AT.format(where="and p.path in ({})")
-    for row in _batched(db, query, (worktree, seq), [*found]):
+    for row in batched(db, query, (worktree, seq), [*found]):
         found[row[0]] = _state(*row[2:])
     return found
 
@@ -351,14 +299,14 @@ def versions_between(
     """The rows of each of ``paths`` in ``(after, upto]``, oldest first."""
     query = _VERSIONS + "where p.worktree = ? and v.seq > ? and v.seq <= ? and p.path in ({}) order by p.path, v.seq"
     versions: dict[bytes, list[Version]] = {}
-    for version in _read_versions(db, _batched(db, query, (worktree, after, upto), [*paths])):
+    for version in _read_versions(db, batched(db, query, (worktree, after, upto), [*paths])):
         versions.setdefault(version.path, []).append(version)
     return versions
 
 
 def versions_at(db: Transaction, worktree: int, seqs: Iterable[int]) -> dict[int, Version]:
     """The rows at these positions."""
-    found = _batched(db, _VERSIONS + "where v.worktree = ? and v.seq in ({})", (worktree,), [*seqs])
+    found = batched(db, _VERSIONS + "where v.worktree = ? and v.seq in ({})", (worktree,), [*seqs])
     return {version.seq: version for version in _read_versions(db, found)}
 
 
@@ -433,7 +381,7 @@ def last_writers(db: Transaction, worktree: int, paths: Iterable[bytes], upto: i
       where p.worktree = ? and v.seq <= ? and p.path in ({{}}) group by p.id
     """  # noqa: S608
     found: dict[bytes, int | None] = dict.fromkeys(paths)
-    found.update({row[0]: row[1] for row in _batched(db, query, (worktree, upto), [*found])})
+    found.update({row[0]: row[1] for row in batched(db, query, (worktree, upto), [*found])})
     writers = read_writers(db, {number for number in found.values() if number is not None})
     return {path: writers.get(n or 0, UNKNOWN_WRITER) for path, n in found.items()}
 
@@ -449,33 +397,3 @@ def ever_recorded(db: Transaction, worktree: int, path: bytes) -> bool:
     low, high = _prefix_bounds(path)
     query = "select 1 from path where worktree = ? and (path = ? or (path >= ? and path < ?)) limit 1"
     return raw(db).execute(query, (worktree, path, low, high)).fetchone() is not None
-
-
-_UNUSED_BLOBS = """
-delete from blob where id not in (
-  select blob from version where blob is not null union select blob from live where blob is not null
-  union select blob from outcome where blob is not null)
-"""
-
-
-def delete_unused_blobs(db: Transaction) -> None:
-    """Delete the rows of blobs that no state and no outcome names, and of frames that then hold none."""
-    raw(db).execute(_UNUSED_BLOBS)
-    raw(db).execute("delete from frame where id not in (select frame from blob)")
-
-
-def big_names(db: Transaction) -> set[BlobHash]:
-    """Blobs that are files of their own."""
-    query = "select b.hash from blob b join frame f on f.id = b.frame where f.pack is null"
-    return {BlobHash(row[0]) for row in raw(db).execute(query)}
-
-
-def reserved_packs(db: Transaction) -> int:
-    """The greatest pack number that this database has ever reserved."""
-    row = raw(db).execute("select value from meta where key = 'packs'").fetchone()
-    return int(row[0]) if row else 0
-
-
-def reserve_packs(db: Transaction, upto: int) -> None:
-    """Packs up to this number belong to this database."""
-    raw(db).execute("insert or replace into meta(key, value) values('packs', ?)", (upto,))

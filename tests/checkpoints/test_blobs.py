@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openoxide.checkpoints import rows
+from openoxide.checkpoints import stored
 from openoxide.checkpoints.blobs import Blobs, BlobVanishedError, copy_blob
 from openoxide.checkpoints.hashing import blob_hash
 from openoxide.checkpoints.packs import FRAME_BYTES
@@ -250,7 +250,7 @@ def test_the_places_of_many_are_looked_up_at_once(store):
     open_one = store.blobs.opener(blob_hash(content) for content in contents)
     assert [open_one(blob_hash(content)).read() for content in contents] == contents
     with store.database.reading() as db:
-        assert len(rows.blob_places(db, [blob_hash(content) for content in contents])) == 1200
+        assert len(stored.blob_places(db, [blob_hash(content) for content in contents])) == 1200
     with pytest.raises(StoreDamagedError, match="is missing"):
         open_one(blob_hash(b"not among them"))
 

@@ -1,0 +1,91 @@
+"""Rows of the content store: which blob lies in which frame of which pack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from openoxide.checkpoints.model import BlobHash
+from openoxide.checkpoints.packs import Place
+from openoxide.checkpoints.rows import batched, raw
+from openoxide.db import Transaction
+
+
+def blob_ids(db: Transaction, names: Iterable[BlobHash]) -> dict[BlobHash, int]:
+    """Row ids of those ``names`` that are stored; a tombstoned one is revived."""
+    found: dict[BlobHash, int] = {}
+    dead = []
+    for name, number, dead_ms in batched(db, "select hash, id, dead_ms from blob where hash in ({})", (), [*names]):
+        found[BlobHash(name)] = number
+        if dead_ms is not None:
+            dead.append((number,))
+    raw(db).executemany("update blob set dead_ms = null where id = ?", dead)
+    return found
+
+
+def stored_names(db: Transaction, names: Iterable[BlobHash]) -> set[BlobHash]:
+    """Which of ``names`` have a row; a hint only, the writer decides again."""
+    query = "select hash from blob where dead_ms is null and hash in ({})"
+    return {BlobHash(row[0]) for row in batched(db, query, (), [*names])}
+
+
+def insert_frame(db: Transaction, place: Place, names: Sequence[tuple[BlobHash, int]]) -> None:
+    """Rows for a frame whose bytes are durable. A blob that got a row meanwhile keeps it."""
+    connection = raw(db)
+    frame = connection.execute(
+        "insert into frame(pack, offset, stored, raw, codec) values(?,?,?,?,?)",
+        (place.pack, place.offset, place.stored, place.raw, place.codec),
+    ).lastrowid
+    inner = 0
+    rows = []
+    for name, size in names:
+        rows.append((name, frame, inner, size))
+        inner += size
+    connection.executemany("insert or ignore into blob(hash, frame, inner, size) values(?,?,?,?)", rows)
+
+
+def blob_places(db: Transaction, names: Iterable[BlobHash]) -> dict[BlobHash, tuple[Place, int, int]]:
+    """``(frame's place, offset in it, size)`` of those blobs that have a row."""
+    query = """
+      select b.hash, f.pack, f.offset, f.stored, f.raw, f.codec, b.inner, b.size
+      from blob b join frame f on f.id = b.frame where b.hash in ({})
+    """
+    found = {}
+    for name, pack, offset, stored, size_raw, codec, inner, size in batched(db, query, (), [*names]):
+        place = Place(pack=pack, offset=offset, stored=stored, raw=size_raw, codec=codec)
+        found[BlobHash(name)] = (place, inner, size)
+    return found
+
+
+def used_packs(db: Transaction) -> set[int]:
+    """Packs that at least one frame row names."""
+    return {row[0] for row in raw(db).execute("select distinct pack from frame where pack is not null")}
+
+
+_UNUSED_BLOBS = """
+delete from blob where id not in (
+  select blob from version where blob is not null union select blob from live where blob is not null
+  union select blob from outcome where blob is not null)
+"""
+
+
+def delete_unused_blobs(db: Transaction) -> None:
+    """Delete the rows of blobs that no state and no outcome names, and of frames that then hold none."""
+    raw(db).execute(_UNUSED_BLOBS)
+    raw(db).execute("delete from frame where id not in (select frame from blob)")
+
+
+def big_names(db: Transaction) -> set[BlobHash]:
+    """Blobs that are files of their own."""
+    query = "select b.hash from blob b join frame f on f.id = b.frame where f.pack is null"
+    return {BlobHash(row[0]) for row in raw(db).execute(query)}
+
+
+def reserved_packs(db: Transaction) -> int:
+    """The greatest pack number that this database has ever reserved."""
+    row = raw(db).execute("select value from meta where key = 'packs'").fetchone()
+    return int(row[0]) if row else 0
+
+
+def reserve_packs(db: Transaction, upto: int) -> None:
+    """Packs up to this number belong to this database."""
+    raw(db).execute("insert or replace into meta(key, value) values('packs', ?)", (upto,))
