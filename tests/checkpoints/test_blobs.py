@@ -202,7 +202,7 @@ class TestDamage:
 
         with pytest.raises(StoreDamagedError):
             store.blobs.read(name)
-        assert not store.blobs.holds(name)
+        assert store.blobs.damaged([name]) == [name]
 
     def test_a_big_one_that_was_damaged_is_found(self, store):
         name = store.keep_big(os.urandom(100_000))

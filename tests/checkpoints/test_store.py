@@ -231,6 +231,7 @@ def fill(db, number: int) -> None:
         "insert into live values(?, 1, 1, 0, 0, 0, null, null, 0, null, null, null, null, null, null, null, null)",
         (number,),
     )
+    db.execute_sql("insert into claim values(?, 1, 1)", (number,))
     db.execute_sql("insert into head values(?, 1, x'00', 0, 0, 0)", (number,))
     store.insert_checkpoint(db, checkpoint(1, id=f"c{number}", worktree=number))
     store.begin_window(db, number, window("s"), 5)
