@@ -120,18 +120,24 @@ def test_a_past_version_stands_beside_todays(after_a_turn, project, shell):
     assert (project / "main.yesterday.py").read_text() == MAIN
 
 
-@pytest.mark.parametrize(
-    ("question", "said"),
-    [
-        ("What did the agent just do?", "src/main.py"),
-        ("No hooks, no turns: how it was ten minutes ago", ""),
-        ("Stop for an hour", "paused"),
-        ("Does it protect me now?", ""),
-        ("What do you store, and where?", "contents"),
-        ("Leave something out", ""),
-        ("Get rid of you", ""),
-    ],
-)
-def test_the_other_answers_do_what_they_say(question, said, after_a_turn, shell):
-    lines = [line for line in ANSWERS[question] if line not in TYPED_AT_THE_END]
-    assert said in "".join(shell(line) for line in lines)
+SAID = {
+    "What did the agent just do?": "src/main.py",
+    "No hooks, no turns: how it was ten minutes ago": "src/main.py",
+    "Stop for an hour": "paused",
+    "Does it protect me now?": "watching",
+    "What do you store, and where?": "contents",
+    "Leave something out": "",
+    "Get rid of you": "would be removed",
+}
+
+
+def test_the_other_answers_do_what_they_say(after_a_turn, shell):
+    for question, said in SAID.items():
+        lines = [line for line in ANSWERS[question] if line not in TYPED_AT_THE_END]
+        assert said in "".join(shell(line) for line in lines), question
+
+
+def test_every_answer_is_tried():
+    elsewhere = {"Undo what it just did", "Take that back", "My file is gone"}
+    elsewhere |= {"When did this line vanish, and who did it?", "Yesterday's version beside today's"}
+    assert ANSWERS.keys() == SAID.keys() | elsewhere
