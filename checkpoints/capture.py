@@ -6,6 +6,7 @@ yielded differs from the live rows or renews their stat; what is not yielded is 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -122,7 +123,9 @@ class Capture:
             if base is not None and (row := self._live.one(base)) is not None and row.state.sqlite:
                 work.setdefault(base, False)
             for twin in self._twins(path):
-                work.setdefault(twin, False)
+                with contextlib.suppress(PermissionError):  # its folder was shut, which is told of by itself
+                    self._stats.setdefault(twin, self._tree.lstat(twin))
+                    work.setdefault(twin, False)
             self._add_unrecorded_ancestors(work, directory)
         return work
 

@@ -178,6 +178,10 @@ class Service:
 
     def _sealed(self, worktree: Worktree, checkpoint: Checkpoint) -> None:
         self._sealer.settled(worktree.id)
+        with self._lock:
+            watched = self._watched.get(worktree.id)
+        if watched is not None and watched.watch.pending:  # told while it was sealed, and not in it
+            self._sealer.changed(worktree.id)
         for listener in list(self.on_sealed):
             listener(worktree, checkpoint)
 

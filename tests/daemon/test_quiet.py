@@ -10,8 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openoxide.checkpoints.model import UNKNOWN_WRITER, Observed, Trigger, Writer
 from openoxide.daemon.quiet import Burst, QuietSealer, due_at
+from openoxide.daemon.watched import Label
 from openoxide.errors import FailedError
+from openoxide.settings import CaptureSettings
+from tests.kit import wait_until
+from tests.kit.box import Box
 
 DEADLINE_S = 30
 NEVER_MS = 3_600_000
@@ -149,3 +154,20 @@ def test_a_change_during_a_seal_is_a_new_burst():
     assert again.wait(DEADLINE_S)
     running.stop()
     assert calls == [1, 1]
+
+
+def test_what_changes_while_a_checkpoint_is_sealed_is_sealed_after_it(tmp_path):
+    with Box(tmp_path, capture=CaptureSettings(quiet_ms=1_000, max_interval_ms=1_000)) as box:
+        box.watch()
+        (watched,) = box.service.all_watched()
+
+        def meanwhile(seen: Observed) -> Writer:
+            if seen.path == b"first":
+                (box.root / "second").write_text("second")
+                wait_until(lambda: watched.watch.pending, DEADLINE_S)
+            return UNKNOWN_WRITER
+
+        (box.root / "first").write_text("first")
+        watched.seal(Label(trigger=Trigger.MANUAL), meanwhile)
+        wait_until(lambda: box.call("log", limit=1)["items"][0]["trigger"] == "quiet", DEADLINE_S)
+        assert box.call("cat", checkpoint="last", file="second") == b"second"
