@@ -50,9 +50,21 @@ def command(name: str) -> Any:
     """One command, or one group of them, as typer's object."""
     app = _plain()
     for full_name in [f"{name} {word}" for word in catalogue.subcommands(name)] or [name]:
-        takes_paths = "paths" in inspect.signature(catalogue.body(full_name)).parameters
-        app.command(full_name.split()[-1], cls=_LeafWithPaths if takes_paths else _Leaf)(_caller(full_name))
+        leaf = _LeafWithPaths if takes_paths(full_name) else _Leaf
+        app.command(full_name.split()[-1], cls=leaf)(_caller(full_name))
     return typer.main.get_command(app)
+
+
+def declared(name: str) -> Any:
+    """The command called ``name``, of one word or two, as typer knows it."""
+    group, _, word = name.partition(" ")
+    found = command(group)
+    return found.commands[word] if word else found
+
+
+def takes_paths(name: str) -> bool:
+    """Whether the command takes paths after ``--``."""
+    return "paths" in inspect.signature(catalogue.body(name)).parameters
 
 
 def _plain(**settings: Any) -> typer.Typer:

@@ -51,6 +51,7 @@ COMMANDS = {
     "turn end": Entry("windows", "turn_end", "declare that it ended"),
     "tool begin": Entry("windows", "tool_begin", "declare that an agent's tool call begins"),
     "tool end": Entry("windows", "tool_end", "declare that it ended"),
+    "completion": Entry("completion", "completion", "print the completion script of a shell"),
 }
 
 NOT_BUILT = frozenset(
@@ -71,7 +72,7 @@ EXIT_STATUS = {
     130: "interrupted",
 }
 
-_GLOBAL_OPTIONS = {
+GLOBAL_OPTIONS = {
     "-C PATH": "act on the project that contains PATH (default: the working directory)",
     "--json": "print one JSON object; also accepted after the command",
     "-q": "print less: of watch and checkpoint the id alone, no notes",
@@ -98,7 +99,7 @@ def root_help() -> str:
     """What `--help` without a command prints."""
     sections = {
         "Commands": {name: entry.summary for name, entry in COMMANDS.items()},
-        "Options before the command": _GLOBAL_OPTIONS,
+        "Options before the command": GLOBAL_OPTIONS,
         "Exit status": {str(code): meaning for code, meaning in EXIT_STATUS.items()},
     }
     lines = [f"Usage: {PROGRAM} [OPTIONS] COMMAND [ARGUMENTS]"]
