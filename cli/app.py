@@ -19,7 +19,7 @@ from openoxide.cli import catalogue
 from openoxide.cli.context import Call, Options
 from openoxide.cli.hot import split_paths
 from openoxide.cli.output import PROGRAM, Output
-from openoxide.errors import UsageError
+from openoxide.errors import EXIT_DONE, UsageError
 
 _PATHS = "openoxide.paths"  # the context's key for what stands after `--`
 _HELP_HINT = f"`{PROGRAM} --help` lists the commands"
@@ -32,6 +32,10 @@ def parse(arguments: list[str]) -> Call | int:
     app.callback()(_root)
     try:
         parsed: Call | int = typer.main.get_command(app).main(arguments, PROGRAM, standalone_mode=False)
+    except _HelpAsked as asked:
+        help_text = asked.text
+        Output(as_json=arguments[:1] == ["--json"]).answer({"ok": True, "help": help_text}, lambda: help_text)
+        return EXIT_DONE
     except typer.TyperException as error:
         message = error.format_message().rstrip(".")
         raise UsageError(message[:1].lower() + message[1:], hint=_hint(error)) from error
@@ -48,7 +52,7 @@ def _hint(error: typer.TyperException) -> str:
 
 def command(name: str) -> Any:
     """One command, or one group of them, as typer's object."""
-    app = _plain()
+    app = _plain(cls=_Group)
     for full_name in [f"{name} {word}" for word in catalogue.subcommands(name)] or [name]:
         leaf = _LeafWithPaths if takes_paths(full_name) else _Leaf
         app.command(full_name.split()[-1], cls=leaf)(_caller(full_name))
@@ -107,7 +111,22 @@ def _root(
         raise UsageError("no command was given", hint=_HELP_HINT)
 
 
-class _Root(typer.core.TyperGroup):
+class _HelpAsked(Exception):  # noqa: N818 no error
+    """The text of help, which is an answer like any other: to be written by Output, in JSON where that was asked for."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class _Group(typer.core.TyperGroup):
+    """A command with subcommands."""
+
+    def get_help(self, ctx: Any) -> str:
+        raise _HelpAsked(super().get_help(ctx))
+
+
+class _Root(_Group):
     """The root: it makes a command when that one is asked for, and has its help from the catalogue."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -129,6 +148,9 @@ class _Root(typer.core.TyperGroup):
 
 class _Leaf(typer.core.TyperCommand):
     """A command without subcommands."""
+
+    def get_help(self, ctx: Any) -> str:
+        raise _HelpAsked(super().get_help(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and f"{self.name} {args[0]}" in catalogue.NOT_BUILT:

@@ -73,7 +73,7 @@ EXIT_STATUS = {
 }
 
 GLOBAL_OPTIONS = {
-    "-C PATH": "act on the project that contains PATH (default: the working directory)",
+    "-C PATH": "act on the project that PATH is in (default: the working folder)",
     "--json": "print one JSON object; also accepted after the command",
     "-q": "print less: of watch and checkpoint the id alone, no notes",
     "-v": "print more: whole lists, who wrote what",
