@@ -13,7 +13,8 @@ from tests.cli.golden_machine import Sealed, sealed_machine, write
 
 VALUES = [
     "1", "#2", "0", "-1", "99999999999", "last", "last~1", "turn:-1", "turn:p1", "@10m", "@", "@25:99", "named", "nowhere", "",
-    "-", "--", "src/a.py", "..", ".", "session", "merge", "capture.quiet_ms", "30d", "\x1b[31m", "\udcff", "\N{SNOWMAN}", "x" * 300,
+    "-", "--", "src/a.py", "..", ".", "session", "merge", "capture.quiet_ms", "30d", "\x1b[31m", "\udcff", "\N{SNOWMAN}",
+    "x" * 300,
 ]  # fmt: skip
 # `stop` would end the machine, and a broad tree is the whole of this one
 LEFT_OUT = {"stop", "--allow-broad"}
