@@ -55,9 +55,10 @@ def rows() -> Iterator[Row]:
 
 
 def _commands() -> Iterator[Row]:
-    groups = dict.fromkeys(name.partition(" ")[0] for name in catalogue.COMMANDS)
-    for group in [group for group in groups if group not in catalogue.COMMANDS]:
-        yield Row("", group, "command", " or ".join(catalogue.subcommands(group)))
+    groups = dict.fromkeys(name.partition(" ")[0] for name in catalogue.COMMANDS if " " in name)
+    for group in groups:
+        if group not in catalogue.COMMANDS:
+            yield Row("", group, "command", " or ".join(catalogue.subcommands(group)))
     for name, entry in catalogue.COMMANDS.items():
         before, _, word = name.rpartition(" ")
         yield Row(before, word, "command", entry.summary)

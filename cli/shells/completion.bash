@@ -47,7 +47,7 @@ _oxide_ctl_values() {
       [[ $1 == directory ]] && kind=-d
       while IFS= read -r word; do
         COMPREPLY+=("$word")
-      done < <(cd -- "$folder" 2>/dev/null && compgen "$kind" -- "$current")
+      done < <(CDPATH= cd -- "$folder" 2>/dev/null && compgen "$kind" -- "$current")
       ;;
   esac
 }

@@ -40,13 +40,15 @@ function __oxide_ctl_values
     end
 end
 
+# Runs the second argument, a function of fish's, in the folder that is the first one.
 function __oxide_ctl_in
     set -l current (commandline -ct | string replace -r '^--[^=]*=' '')
+    set -l here $PWD
     if test $argv[1] = .
         $argv[2] $current
-    else if builtin cd $argv[1] 2>/dev/null
+    else if builtin cd -- $argv[1] 2>/dev/null
         $argv[2] $current
-        builtin cd -
+        builtin cd -- $here
     end
 end
 

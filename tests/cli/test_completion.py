@@ -167,13 +167,15 @@ def test_zsh_completes(folder, script, line, words):
 @pytest.mark.parametrize(("line", "words"), ALL, ids=[line for line, _ in ALL])
 def test_fish_completes(folder, script, line, words):
     (folder / "completion").write_text(script("fish"))
-    program = f"source completion; complete -C {completion.fish_quoted('oxide-ctl ' + line)}"
+    program = f"source completion; complete -C {completion.fish_quoted('oxide-ctl ' + line)}; echo in $PWD"
 
     done = subprocess.run(
         [installed_shell("fish"), "--no-config", "-c", program], capture_output=True, text=True, check=True
     )
 
-    offered = [row.split("\t")[0].removesuffix("/") for row in done.stdout.splitlines()]
+    *rows, ended_in = done.stdout.splitlines()
+    assert ended_in == f"in {folder}"
+    offered = [row.split("\t")[0].removesuffix("/") for row in rows]
     assert sorted(offered) == sorted(words[len(line.split(" ")) - 1 :]), done
 
 

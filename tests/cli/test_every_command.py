@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -58,6 +60,7 @@ LINES = {
     "tool end": (f"tool end {OF_AGENT} --tool t", {"tool_end": WINDOW}),
     "completion": ("completion --checkpoints", {"log": ITEMS}),
 }
+COLOUR = re.compile(r"\x1b\[[\d;]*[34]\d[\d;]*m")
 LESS_WHEN_QUIET = {"watch", "checkpoint"}
 MORE_WHEN_VERBOSE = {"show", "diff", "rewind"}
 
@@ -87,7 +90,26 @@ def test_a_screen_without_colours_gets_none(terminal, line, monkeypatch):
     screen = terminal(*line)
 
     assert screen.ended() == 0
-    assert "\x1b[3" not in screen.seen
+    assert not COLOUR.search(screen.seen)
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_the_progress_bar_has_colours_unless_none_are_wanted(terminal, daemon, monkeypatch, no_color, coloured):
+    monkeypatch.setenv("NO_COLOR", no_color)
+    shown = threading.Event()
+
+    def watch(_request, report):
+        report({"stage": "files", "done": 3, "total": 10, "bytes": 2048})
+        shown.wait(30)
+        return WATCHED
+
+    daemon.routes["watch"] = watch
+    screen = terminal("watch")
+    screen.expect("3/10")
+    shown.set()
+
+    assert screen.ended() == 0
+    assert bool(COLOUR.search(screen.seen)) is coloured
 
 
 def unread(*line: str) -> subprocess.CompletedProcess[bytes]:
