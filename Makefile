@@ -16,7 +16,7 @@ MARKS ?= not slow
 # more processes than this fight over the disk
 JOBS ?= 4
 
-.PHONY: help run test demo faults bench lint clean
+.PHONY: help run test demo faults bench picture lint clean
 
 help:
 	@echo "make run     watch PROJECT (default: this checkout) in the foreground and show its timeline; Ctrl-C stops"
@@ -24,6 +24,7 @@ help:
 	@echo "make demo    a real project damaged and brought back, compared byte for byte"
 	@echo "make faults  the fault sweeps at every call that changes something"
 	@echo "make bench   the benchmarks"
+	@echo "make picture the terminal of the README, from a real run"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make clean   remove .venv and what the tools leave behind"
 
@@ -42,6 +43,9 @@ demo: $(VENV)/run.stamp
 
 bench: $(VENV)/run.stamp
 	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+picture: $(VENV)/run.stamp
+	@$(BIN)/python docs/images/make_terminal.py $(ARGS)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

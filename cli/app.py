@@ -19,7 +19,7 @@ from openoxide.cli import catalogue
 from openoxide.cli.context import Call, Options
 from openoxide.cli.hot import split_paths
 from openoxide.cli.output import PROGRAM, Output
-from openoxide.errors import UsageError
+from openoxide.errors import EXIT_DONE, UsageError
 
 _PATHS = "openoxide.paths"  # the context's key for what stands after `--`
 _HELP_HINT = f"`{PROGRAM} --help` lists the commands"
@@ -32,6 +32,10 @@ def parse(arguments: list[str]) -> Call | int:
     app.callback()(_root)
     try:
         parsed: Call | int = typer.main.get_command(app).main(arguments, PROGRAM, standalone_mode=False)
+    except _HelpAsked as asked:
+        help_text = asked.text
+        Output(as_json=arguments[:1] == ["--json"]).answer({"ok": True, "help": help_text}, lambda: help_text)
+        return EXIT_DONE
     except typer.TyperException as error:
         message = error.format_message().rstrip(".")
         raise UsageError(message[:1].lower() + message[1:], hint=_hint(error)) from error
@@ -50,13 +54,25 @@ def command(name: str) -> Any:
     """One command, or one group of them, as typer's object."""
     subcommands = [f"{name} {word}" for word in catalogue.subcommands(name)]
     alone = bool(subcommands) and name in catalogue.COMMANDS  # the group does something by itself, too
-    app = _plain(invoke_without_command=alone)
+    app = _plain(cls=_Group, invoke_without_command=alone)
     if alone:
         app.callback()(_caller(name))
     for full_name in subcommands or [name]:
-        takes_paths = "paths" in inspect.signature(catalogue.body(full_name)).parameters
-        app.command(full_name.split()[-1], cls=_LeafWithPaths if takes_paths else _Leaf)(_caller(full_name))
+        leaf = _LeafWithPaths if takes_paths(full_name) else _Leaf
+        app.command(full_name.split()[-1], cls=leaf)(_caller(full_name))
     return typer.main.get_command(app)
+
+
+def declared(name: str) -> Any:
+    """The command called ``name``, of one word or two, as typer knows it."""
+    group, _, word = name.partition(" ")
+    found = command(group)
+    return found.commands[word] if word else found
+
+
+def takes_paths(name: str) -> bool:
+    """Whether the command takes paths after ``--``."""
+    return "paths" in inspect.signature(catalogue.body(name)).parameters
 
 
 def _plain(**settings: Any) -> typer.Typer:
@@ -99,7 +115,22 @@ def _root(
         raise UsageError("no command was given", hint=_HELP_HINT)
 
 
-class _Root(typer.core.TyperGroup):
+class _HelpAsked(Exception):  # noqa: N818 no error
+    """The text of help, which is an answer like any other: to be written by Output, in JSON where that was asked for."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class _Group(typer.core.TyperGroup):
+    """A command with subcommands."""
+
+    def get_help(self, ctx: Any) -> str:
+        raise _HelpAsked(super().get_help(ctx))
+
+
+class _Root(_Group):
     """The root: it makes a command when that one is asked for, and has its help from the catalogue."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -121,6 +152,9 @@ class _Root(typer.core.TyperGroup):
 
 class _Leaf(typer.core.TyperCommand):
     """A command without subcommands."""
+
+    def get_help(self, ctx: Any) -> str:
+        raise _HelpAsked(super().get_help(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and f"{self.name} {args[0]}" in catalogue.NOT_BUILT:

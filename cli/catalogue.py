@@ -57,6 +57,7 @@ COMMANDS = {
     "turn end": Entry("windows", "turn_end", "declare that it ended"),
     "tool begin": Entry("windows", "tool_begin", "declare that an agent's tool call begins"),
     "tool end": Entry("windows", "tool_end", "declare that it ended"),
+    "completion": Entry("completion", "completion", "print the completion script of a shell"),
 }
 
 NOT_BUILT = frozenset(
@@ -76,8 +77,8 @@ EXIT_STATUS = {
     130: "interrupted",
 }
 
-_GLOBAL_OPTIONS = {
-    "-C PATH": "act on the project that contains PATH (default: the working directory)",
+GLOBAL_OPTIONS = {
+    "-C PATH": "act on the project that PATH is in (default: the working folder)",
     "--json": "print one JSON object; also accepted after the command",
     "-q": "print less: of watch and checkpoint the id alone, no notes",
     "-v": "print more: whole lists, who wrote what",
@@ -103,7 +104,7 @@ def root_help() -> str:
     """What `--help` without a command prints."""
     sections = {
         "Commands": {name: entry.summary for name, entry in COMMANDS.items()},
-        "Options before the command": _GLOBAL_OPTIONS,
+        "Options before the command": GLOBAL_OPTIONS,
         "Exit status": {str(code): meaning for code, meaning in EXIT_STATUS.items()},
     }
     lines = [f"Usage: {PROGRAM} [OPTIONS] COMMAND [ARGUMENTS]"]

@@ -27,13 +27,13 @@ class Positional(NamedTuple):
     """An argument without a name."""
 
     keyword: str
-    takes: str = TEXT
+    takes: str | tuple[str, ...] = TEXT
     required: bool = True
 
 
 class Command(NamedTuple):
-    """What a command takes. ``paths``: also paths after ``--``. ``given``: without one of these keywords the command asks
-    a question, and whoever answers it can wait for typer.
+    """What a command takes. ``paths``: also paths after ``--``. ``given``: without one of these keywords whoever
+    typed the command can wait for typer: it asks a question, or needs typer itself.
     """
 
     options: Mapping[str, Option] = {}
@@ -117,6 +117,11 @@ TABLE = {
     "turn end": Command(options={**_WINDOW, "--prompt": Option("prompt")}),
     "tool begin": Command(options={**_TOOL, "--prompt": Option("prompt")}),
     "tool end": Command(options=_TOOL),
+    "completion": Command(
+        positionals=(Positional("shell", ("bash", "zsh", "fish"), required=False),),
+        options={"--checkpoints": Option("checkpoints", FLAG)},
+        given=frozenset({"checkpoints"}),
+    ),
 }
 
 

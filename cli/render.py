@@ -39,6 +39,11 @@ def checkpoint(item: CheckpointObject, now: datetime) -> str:
     return "  ".join([f"checkpoint {reference(item)}", changed(item["changed"]), *_remarks(item, now)])
 
 
+def brief(item: CheckpointObject, now: datetime) -> str:
+    """``3m ago, prompt, +3 ~1 -0``: what tells a checkpoint from its neighbours in a menu."""
+    return f"{ago(item['created_at'], now)}, {item['trigger']}, {changed(item['changed'])}"
+
+
 def reference(item: CheckpointObject) -> str:
     """``#42 (kmqzvwxy)``: both ways to name it."""
     return f"#{item['number']} ({short(item['id'])})"

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -108,6 +109,20 @@ def test_every_command_is_documented():
     shown = {example.command for example in EXAMPLES}
 
     assert commands() - shown == set()
+
+
+def test_the_picture_of_the_readme_is_made_by_its_script_and_light(tmp_path):
+    fresh = tmp_path / "terminal.svg"
+    subprocess.run([sys.executable, ROOT / "docs/images/make_terminal.py", fresh], check=True)
+
+    for picture in (fresh, ROOT / "docs/images/terminal.svg"):
+        text = picture.read_text("utf-8")
+        assert len(text) < 60_000
+        assert "rewound" in text
+        assert "undone" in text
+        assert str(Path(tempfile.gettempdir())) not in text
+        assert "url(http" not in text
+    assert re.search(r"!\[[^\]]{40,}\]\(docs/images/terminal\.svg\)", (ROOT / "README.md").read_text("utf-8"))
 
 
 def exit_code_table() -> dict[int, set[str]]:

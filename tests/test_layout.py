@@ -36,6 +36,7 @@ def test_the_wheel_built_from_the_source_distribution_imports(tmp_path):
 
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"openoxide"}
     assert {f"openoxide/{room}/__init__.py" for room in ROOMS} | {"openoxide/py.typed"} <= set(names)
+    assert {f"openoxide/cli/shells/completion.{shell}" for shell in ("bash", "zsh", "fish")} <= set(names)
     assert import_everything(tmp_path / "site") > len(ROOMS)
 
 

@@ -326,6 +326,7 @@ def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
         "undo": planned(),
         "redo": planned(),
         "unwatch": {"ok": True, "checkpoints": 3},
+        "forget": {**FORGOTTEN, "dry_run": True},
     }
     ended = run(*line.split())
 

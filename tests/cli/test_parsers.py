@@ -14,13 +14,6 @@ from openoxide.errors import UsageError
 PLAIN = Options()
 
 
-def declared(name: str) -> Any:
-    """The command as typer knows it."""
-    group, _, word = name.partition(" ")
-    command = app.command(group)
-    return command.commands[word] if word else command
-
-
 def kind(parameter: Any) -> str | tuple[str, ...]:
     if getattr(parameter, "is_flag", False):
         return hot.FLAG
@@ -31,7 +24,7 @@ def kind(parameter: Any) -> str | tuple[str, ...]:
 
 @pytest.mark.parametrize("name", hot.TABLE)
 def test_the_fast_table_equals_what_typer_declares(name):
-    parameters = declared(name).params
+    parameters = app.declared(name).params
     command = hot.TABLE[name]
 
     assert dict(command.options) == {
@@ -45,12 +38,12 @@ def test_the_fast_table_equals_what_typer_declares(name):
         for parameter in parameters
         if parameter.param_type_name == "argument"
     )
-    assert command.paths == isinstance(declared(name), app._LeafWithPaths)
+    assert command.paths == isinstance(app.declared(name), app._LeafWithPaths)
 
 
 @pytest.mark.parametrize("name", hot.TABLE)
 def test_numbers_are_at_least_one_for_both(name):
-    numbers = [parameter for parameter in declared(name).params if kind(parameter) == hot.NUMBER]
+    numbers = [parameter for parameter in app.declared(name).params if kind(parameter) == hot.NUMBER]
 
     assert [parameter.min for parameter in numbers] == [1] * len(numbers)
 
@@ -104,6 +97,7 @@ FAST = [
     "turn end --agent a --session s",
     "tool begin --agent a --session s --tool t --prompt p",
     "tool end --agent a --session s --tool t",
+    "completion --checkpoints",
 ]
 
 
@@ -156,6 +150,8 @@ LEFT_TO_TYPER = [
     "turn",
     "turn begin --agent a --session s",
     "turn begun",
+    "completion bash",
+    "completion --checkpoints csh",
 ]
 
 
@@ -262,5 +258,5 @@ def test_every_command_explains_itself_and_its_options(run, name):
 
     assert ended.code == 0
     assert f"Usage: oxide-ctl {name}" in ended.text
-    for parameter in declared(name).params:
+    for parameter in app.declared(name).params:
         assert parameter.help, parameter.name

@@ -133,6 +133,9 @@ def test_a_deep_tree_that_is_gone_comes_back_whole(box):
 class NothingRecorded:
     """The live states before the first recording."""
 
+    def expect(self, paths):
+        pass
+
     def one(self, path: bytes) -> None:
         return None
 

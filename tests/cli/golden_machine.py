@@ -1,0 +1,134 @@
+"""A sealed machine for whole screens: a real daemon and a real project, with a clock and ids that are always the same."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import blake2b
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from openoxide import __version__
+from openoxide.cli.context import Cli
+from openoxide.cli.entry import main
+from openoxide.daemon import watched
+from openoxide.daemon.instance import acquire
+from openoxide.daemon.operations import rewinding
+from openoxide.daemon.routes import routes
+from openoxide.daemon.server import Server
+from openoxide.daemon.service import Service
+from openoxide.fileio import make_private
+from openoxide.ids import ID_BYTES, letters
+from openoxide.paths import Home
+from openoxide.settings import Settings
+from tests.cli.harness import Ended
+from tests.kit import FakeClock
+
+NOON_MS = 1_796_040_000_000
+NEVER_MS = 10**9
+SIZE = re.compile(r" *\b\d+(\.\d)? ([KMG]i)?B\b")
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """The machine: each command finds the clock a minute further on."""
+
+    home: Path
+    project: Path
+    clock: FakeClock
+
+    def ran(self, *arguments: str) -> Ended:
+        """What the command left behind."""
+        self.clock.advance(60_000)
+        out, err = io.BytesIO(), io.BytesIO()
+        with redirect_stdout(_stream(out)), redirect_stderr(_stream(err)):
+            code = main(arguments)
+        return Ended(code=code, out=out.getvalue(), err=err.getvalue())
+
+    def screen(self, *arguments: str) -> str:
+        """The command, what it wrote to both streams, and its exit code; with the names of a made-up user."""
+        ended = self.ran(*arguments)
+        complaint = f"[stderr]\n{ended.complaint}" if ended.err else ""
+        return self._made_up(f"$ oxide-ctl {' '.join(arguments)}\n{ended.text}{complaint}[exit {ended.code}]\n")
+
+    def _made_up(self, text: str) -> str:
+        """``text`` without what differs from run to run, or between versions of SQLite and zstd."""
+        named = text.replace(str(self.home), "/home/ada/.openoxide").replace(str(self.project.parent), "/home/ada")
+        named = re.sub(r"pid \d+", "pid 4711", named.replace(__version__, "VERSION"))
+        named = re.sub(r"^((?:memory|store) +)[\d.]+ .iB", r"\1SIZE", named, flags=re.MULTILINE)
+        return SIZE.sub(" SIZE", named) if named.startswith(("$ oxide-ctl du", "$ oxide-ctl projects")) else named
+
+
+class _Stream(io.TextIOWrapper):
+    """A standard stream that keeps what was written; nobody closes it."""
+
+    def close(self) -> None:
+        self.flush()
+
+
+def _stream(kept: io.BytesIO) -> io.TextIOWrapper:
+    return _Stream(kept, "utf-8", write_through=True)
+
+
+@contextmanager
+def sealed_machine(folder: Path) -> Iterator[Sealed]:
+    """Runs while the block does; the working directory is the project, which is empty yet."""
+    home = Home(Path(tempfile.mkdtemp(prefix="oxide-")) / "home")
+    project = folder / "shop"
+    project.mkdir()
+    clock = FakeClock(NOON_MS)
+    numbers = count(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENOXIDE_HOME", str(home.folder))
+        patch.setenv("OPENOXIDE_NO_AUTOSTART", "1")
+        patch.setenv("COLUMNS", "80")
+        patch.chdir(project)
+        patch.setattr(Cli, "now", property(lambda _cli: datetime.fromtimestamp(clock.now_ms() / 1000, UTC)))
+        for module in (watched, rewinding):
+            patch.setattr(module, "letters", lambda _random: _ident(next(numbers)))
+        with _daemon(home, clock):
+            yield Sealed(home.folder, project, clock)
+    shutil.rmtree(home.folder.parent)
+
+
+def _ident(number: int) -> str:
+    return letters(blake2b(str(number).encode(), digest_size=ID_BYTES).digest())
+
+
+@contextmanager
+def _daemon(home: Home, clock: FakeClock) -> Iterator[None]:
+    """One that seals nothing by itself: what is sealed when is the test's to say."""
+    instance = acquire(home)
+    make_private(home.folder)
+    still = replace(Settings().capture, quiet_ms=NEVER_MS, max_interval_ms=NEVER_MS, full_pass_ms=NEVER_MS)
+    service = Service(home, replace(Settings(), capture=still), clock)
+    server = Server(instance.listen(), routes(service), __version__)
+    service.start()
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.close(drain_ms=5_000)
+        thread.join()
+        service.stop()
+        instance.close()
+
+
+def write(path: Path, text: str, at_ms: int = NOON_MS) -> None:
+    """A file with ``text`` whose time is always the same."""
+    path.parent.mkdir(exist_ok=True)
+    path.parent.chmod(0o755)
+    path.write_text(text)
+    path.chmod(0o644)
+    os.utime(path, ns=(at_ms * 1_000_000, at_ms * 1_000_000))

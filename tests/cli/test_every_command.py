@@ -1,0 +1,161 @@
+"""What holds for every command alike: colours, readers that go away, -q and -v."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from openoxide.cli import catalogue
+from tests.cli.answers import checkpoint, difference, planned, rewound, shown, status
+from tests.cli.harness import ENTRY, ROOT
+from tests.cli.test_commands import WATCHED
+
+ITEM = checkpoint(name="named")
+ITEMS = {"ok": True, "items": [ITEM]}
+KEPT = {"ok": True, **ITEM}
+WINDOW = {"ok": True, "turn": "p", "tool": "t", "checkpoint": ITEM}
+FORGOTTEN = {"ok": True, "dry_run": True, "forgotten": [ITEM], "kept": [], "freed_bytes": 0, "notes": ["a note"]}
+PLAN = planned(restored=[{"path": f"p{number}"} for number in range(30)])
+OF_AGENT = "--agent codex --session s"
+
+# every command, with a line that succeeds and the answer it needs
+LINES = {
+    "watch": ("watch", {"watch": WATCHED}),
+    "unwatch": ("unwatch", {"unwatch": {"ok": True, "checkpoints": 1}}),
+    "stop": ("stop", {"stop": {"ok": True}}),
+    "projects": ("projects", {"projects": {"ok": True, "items": []}}),
+    "du": (
+        "du",
+        {"du": {"ok": True, "home": "/h", "total_bytes": 1, "freeable_bytes": 0, "parts": [], "worktrees": []}},
+    ),
+    "config list": ("config list", {}),
+    "config get": ("config get retention.ttl_days", {}),
+    "config set": ("config set retention.ttl_days 30d", {}),
+    "config edit": ("config edit", {}),
+    "status": ("status", {"status": status([{}])}),
+    "checkpoint": ("checkpoint", {"checkpoint": KEPT}),
+    "log": ("log", {"log": {**ITEMS, "next": "more"}}),
+    "show": ("show 1", {"show": shown(changes=[{"path": f"p{number}", "status": "M"} for number in range(30)])}),
+    "pin": ("pin 1", {"pin": {**KEPT, "note": "a note"}}),
+    "unpin": ("unpin 1", {"unpin": {**KEPT, "note": "a note"}}),
+    "name": ("name 1 x", {"name": {**KEPT, "note": "a note"}}),
+    "forget": ("forget 1 --dry-run", {"forget": FORGOTTEN}),
+    "unforget": ("unforget 1", {"unforget": {**ITEMS, "note": "a note"}}),
+    "diff": ("diff 1", {"diff": {"ok": True, "items": [difference("a")], "note": "a note"}}),
+    "cat": ("cat 1 f", {"cat": b"bytes\n"}),
+    "history": ("history f", {"history": {"ok": True, "items": [], "next": "more"}}),
+    "restore": ("restore 1 --to d", {"restore": {"ok": True, "to": "/d", "written": [], "skipped": [], "notes": []}}),
+    "rewind": ("rewind 1 --dry-run", {"rewind": PLAN}),
+    "undo": ("undo --yes", {"undo": rewound(kind="undo")}),
+    "redo": ("redo --yes", {"redo": rewound(kind="redo")}),
+    "operations": ("operations", {"operations": {"ok": True, "items": []}}),
+    "turn begin": (f"turn begin {OF_AGENT} --prompt p", {"turn_begin": WINDOW}),
+    "turn end": (f"turn end {OF_AGENT}", {"turn_end": WINDOW}),
+    "tool begin": (f"tool begin {OF_AGENT} --tool t", {"tool_begin": WINDOW}),
+    "tool end": (f"tool end {OF_AGENT} --tool t", {"tool_end": WINDOW}),
+    "completion": ("completion --checkpoints", {"log": ITEMS}),
+}
+COLOUR = re.compile(r"\x1b\[[\d;]*[34]\d[\d;]*m")
+LESS_WHEN_QUIET = {"watch", "checkpoint"}
+MORE_WHEN_VERBOSE = {"show", "diff", "rewind"}
+
+every_command = pytest.mark.parametrize("name", catalogue.COMMANDS)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    monkeypatch.setenv("EDITOR", "true")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def line(daemon, name):
+    """The words of the command called ``name``, whose answer the daemon has."""
+    text, answers = LINES[name]
+    daemon.answers |= answers
+    return text.split()
+
+
+@every_command
+def test_a_screen_without_colours_gets_none(terminal, line, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    screen = terminal(*line)
+
+    assert screen.ended() == 0
+    assert not COLOUR.search(screen.seen)
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_the_progress_bar_has_colours_unless_none_are_wanted(terminal, daemon, monkeypatch, no_color, coloured):
+    monkeypatch.setenv("NO_COLOR", no_color)
+    shown = threading.Event()
+
+    def watch(_request, report):
+        report({"stage": "files", "done": 3, "total": 10, "bytes": 2048})
+        shown.wait(30)
+        return WATCHED
+
+    daemon.routes["watch"] = watch
+    screen = terminal("watch")
+    screen.expect("3/10")
+    shown.set()
+
+    assert screen.ended() == 0
+    assert bool(COLOUR.search(screen.seen)) is coloured
+
+
+def unread(*line: str) -> subprocess.CompletedProcess[bytes]:
+    """The command with an output that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        return subprocess.run([sys.executable, *ENTRY, *line], stdout=writer, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writer)
+
+
+@every_command
+def test_a_reader_that_goes_away_changes_no_exit_code(line):
+    done = unread(*line)
+
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("line", ["--help", "turn --help", "log --help", "--json log --help", "--version"])
+def test_neither_does_one_that_asked_for_help(line):
+    done = unread(*line.split())
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@every_command
+def test_quiet_leaves_out_notes_and_never_the_answer(run, line, name):
+    loud, quiet = run(*line), run("-q", *line)
+
+    assert (quiet.code, quiet.err) == (0, b"")
+    assert bool(quiet.out) is bool(loud.out)
+    assert (quiet.out != loud.out) is (name in LESS_WHEN_QUIET)
+
+
+@every_command
+def test_verbose_says_no_less(run, line, name):
+    brief, verbose = run(*line), run("-v", *line)
+
+    assert verbose.code == 0
+    assert len(verbose.out) >= len(brief.out)
+    assert (verbose.out != brief.out) is (name in MORE_WHEN_VERBOSE)
+
+
+@pytest.mark.parametrize("name", [name for name in catalogue.COMMANDS if name != "cat"])
+def test_json_is_one_object_however_much_is_said(run, line):
+    for option in ("-q", "-v"):
+        assert run("--json", option, *line).json["ok"] is True
