@@ -196,24 +196,35 @@ class Applier:
 
     def sweep(self, operation: Operation) -> None:
         """Store what is in the operation's staging folder and nowhere else, then delete that folder and the steps. Left
-        for a later sweep while a process can still write to something in there. The one method that needs no lock: nobody
-        else looks into the folder of an ended operation.
+        for a later sweep while a process can still write to something in there. The one method that needs no lock but that
+        of the sweepers: nobody else looks into the folder of an ended operation.
         """
         steps = self._steps(operation)
         with write_errors(f"the staging folder in {os.fsdecode(self._tree.root)}"):
             found = self._strays(operation, steps)
-            outcomes = [self._store_stray(step, fd) for step, fd in found.files]
             if found.busy:
+                for _, fd in found.files:
+                    os.close(fd)
                 return
+            self._record_strays(operation, found)
             if not found.folders:
                 self._delete_folder(operation)
-        outcomes += [
+        with self._timeline.database.writing() as db:
+            journal.drop_steps(db, operation.id)
+
+    def _record_strays(self, operation: Operation, found: Strays) -> None:
+        """Rows that name what was found, durable before any of it is deleted. A sweep that was cut off here is done again."""
+        late = [self._store_stray(step, fd) for step, fd in found.files]
+        late += [
             Outcome(kind=OutcomeKind.LATE, path=step.path, reason=f"left in staging as {step.staged_name}")
             for step in found.folders
         ]
+        names = {outcome.blob for outcome in late if outcome.blob is not None}
         with self._timeline.database.writing() as db:
-            journal.add_outcomes(db, operation.id, outcomes)
-            journal.drop_steps(db, operation.id)
+            known = journal.outcomes(db, operation.id)
+            self._timeline.blobs.adopt(db, [], names)
+            journal.add_outcomes(db, operation.id, [outcome for outcome in late if outcome not in known])
+        self._timeline.blobs.forget_pending(names)
 
     def _strays(self, operation: Operation, steps: Sequence[Step]) -> Strays:
         staging = find_staging(self._tree)
@@ -233,9 +244,6 @@ class Applier:
     def _store_stray(self, step: Step, fd: int) -> Outcome:
         with open(fd, "rb") as source:
             blob = self._timeline.blobs.write_big(source)
-        with self._timeline.database.writing() as db:
-            self._timeline.blobs.adopt(db, [], {blob})
-        self._timeline.blobs.forget_pending({blob})
         return Outcome(kind=OutcomeKind.LATE, path=step.path, reason="written while it was displaced", blob=blob)
 
     def _delete_folder(self, operation: Operation) -> None:

@@ -128,8 +128,10 @@ class Blobs:
 
     def damaged(self, names: Sequence[BlobHash]) -> list[BlobHash]:
         """Those of ``names`` that cannot be given back, byte for byte. Neighbours in the store should be neighbours here:
-        a frame is unpacked once for a run of its blobs.
+        a frame is unpacked once for a run of its blobs. What the files hold now counts, not what was read before.
         """
+        with self._lock:
+            self._frames.clear()
         open_one = self.opener(names)
         return [name for name in names if not _is_whole(open_one, name)]
 

@@ -66,6 +66,7 @@ class Watched:
     ) -> None:
         self.worktree = worktree
         self.lock = threading.RLock()
+        self.sweeping = threading.Lock()  # whoever holds it does not ask for the other one
         self.attached = False
         self.released = False  # let go of for good: who still waits for the lock must not start it again
         self.trouble = ""  # why the last recording failed; empty once one has succeeded

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 def sweep_ended(service: Service, watched: Watched) -> None:
     """Sweep every ended operation of a worktree. Deleting takes its time, so the worktree is not locked meanwhile."""
-    with service.timeline.database.reading() as db:
-        ended = journal.unswept(db, watched.worktree.id)
-    if not ended:
-        return
-    with watched.open_tree() as tree:
-        applier = Applier(service.timeline, tree)
-        for operation in ended:
-            applier.sweep(operation)
-        with watched.lock:
-            applier.tidy()
+    with watched.sweeping:  # two would take the same folder away from each other
+        with service.timeline.database.reading() as db:
+            ended = journal.unswept(db, watched.worktree.id)
+        if not ended:
+            return
+        with watched.open_tree() as tree:
+            for operation in ended:
+                Applier(service.timeline, tree).sweep(operation)
+    with watched.lock, watched.open_tree() as tree:
+        Applier(service.timeline, tree).tidy()

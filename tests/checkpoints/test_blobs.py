@@ -189,6 +189,17 @@ class TestDamage:
             store.blobs.read(blob_hash(content))
         assert store.blobs.read(blob_hash(b"second")) == b"second"
 
+    def test_what_was_read_before_does_not_hide_damage(self, store):
+        content = os.urandom(26)
+        store.keep(content, b"second")
+        assert store.blobs.read(blob_hash(content)) == content
+        ((offset,),) = store.sql("select offset from frame")
+        with (store.home.blobs / store.packs()[0]).open("r+b") as pack:
+            pack.seek(offset)
+            pack.write(b"other bytes of this length")
+
+        assert store.blobs.damaged([blob_hash(content), blob_hash(b"second")]) == [blob_hash(content)]
+
     @pytest.mark.parametrize(
         "content", [os.urandom(200_000), os.urandom(100_000).hex().encode()], ids=["plain", "packed"]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -70,3 +71,21 @@ def test_what_an_operation_left_in_staging_is_gone_when_the_service_stops(tmp_pa
         again.checkpoint()
         assert not (again.root / STAGING_NAME.decode()).exists()
     shutil.rmtree(tmp_path / "project")
+
+
+def test_sweeps_of_one_worktree_take_turns(tmp_path):
+    """The background's, and that of whoever cannot wait for it (`doctor --fix`, `uninstall`)."""
+    names = [f"file{number}" for number in range(300)]
+    with Box(tmp_path) as box:
+        box.watch()
+        for name in names:
+            (box.root / name).write_text("then")
+        number = box.checkpoint()["number"]
+        for name in names:
+            (box.root / name).write_text("now and longer")
+        box.rewind(str(number), scope="all")
+        with ThreadPoolExecutor(4) as pool:
+            answers = [pool.submit(box.call, "doctor", fix=True) for _ in range(8)]
+            kinds = {problem["kind"] for answer in answers for problem in answer.result()["problems"]}
+        assert "staging_busy" not in kinds
+        assert not (box.root / STAGING_NAME.decode()).exists()
