@@ -16,14 +16,15 @@ MARKS ?= not slow
 # more processes than this fight over the disk
 JOBS ?= 4
 
-.PHONY: help run test demo faults bench picture lint clean
+.PHONY: help run test demo faults bench bench-job picture lint clean
 
 help:
 	@echo "make run     watch PROJECT (default: this checkout) in the foreground and show its timeline; Ctrl-C stops"
 	@echo "make test    the tests, fault sweeps at some points only (ARGS=... goes to pytest)"
 	@echo "make demo    a real project damaged and brought back, compared byte for byte"
 	@echo "make faults  the fault sweeps at every call that changes something"
-	@echo "make bench   the benchmarks"
+	@echo "make bench   the figures beside git, restic, borg and others (ARGS=--large: 100,000 files too)"
+	@echo "make bench-job  the figures of the main job"
 	@echo "make picture the terminal of the README, from a real run"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make clean   remove .venv and what the tools leave behind"
@@ -42,6 +43,9 @@ demo: $(VENV)/run.stamp
 	@$(BIN)/python benchmarks/demo.py $(ARGS)
 
 bench: $(VENV)/run.stamp
+	@$(BIN)/python benchmarks/run.py --peers $(ARGS)
+
+bench-job: $(VENV)/run.stamp
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
 picture: $(VENV)/run.stamp

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import resource
+import shlex
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,12 +16,20 @@ from typing import TypeVar
 
 IDLE_SECONDS, IDLE_CPU_SECONDS, SETTLE_SECONDS = 0.5, 0.003, 120.0
 POLL_SECONDS = 0.05
+LIMIT_SECONDS = 900.0  # a command that waits for somebody is not measured for ever
 
 T = TypeVar("T")
 
 
 class UnmeasuredError(Exception):
     """A figure cannot be taken here; the message says why and goes into the results."""
+
+
+def said(error: Exception) -> str:
+    """What went wrong, in a line."""
+    if isinstance(error, subprocess.CalledProcessError):
+        return " ".join(f"{shlex.join(map(str, error.cmd))[:200]}: {(error.stderr or '').strip()[-300:]}".split())
+    return str(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +45,18 @@ class Spent:
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Spent:
-    """Run a command to its end, its start included. Raises CalledProcessError."""
+    """Run a command to its end, its start included. Raises CalledProcessError, and TimeoutExpired."""
     before, began = _children_cpu_s(), time.perf_counter()
     done = subprocess.run(
-        argv, env=environ, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+        argv,
+        env=environ,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=True,
+        timeout=LIMIT_SECONDS,
     )
     wall_s = time.perf_counter() - began
     return Spent(wall_s=wall_s, cpu_s=_children_cpu_s() - before, output=done.stdout)
@@ -64,14 +81,16 @@ def resident_mb(pid: int) -> tuple[float, float]:
     return int(now[1]) * 1024 / 1e6, int(peak[1]) * 1024 / 1e6
 
 
-def settle(pid: int) -> None:
-    """Return when the process does nothing any more, so that what it does in the background is measured too."""
+def settle(pid: int, idle_cpu_s: float = IDLE_CPU_SECONDS) -> None:
+    """Return when the process does nothing any more, so that what it does in the background is measured too.
+    ``idle_cpu_s``: what it may use in IDLE_SECONDS when it does nothing.
+    """
     deadline = time.monotonic() + SETTLE_SECONDS
     before, since = cpu_s(pid), time.monotonic()
     while time.monotonic() - since < IDLE_SECONDS:
         time.sleep(POLL_SECONDS)
         now = cpu_s(pid)
-        if now - before > IDLE_CPU_SECONDS:
+        if now - before > idle_cpu_s:
             before, since = now, time.monotonic()
         if time.monotonic() > deadline:
             raise UnmeasuredError(f"the daemon was still at work after {SETTLE_SECONDS:g} s")

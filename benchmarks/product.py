@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Self
@@ -32,15 +32,18 @@ def bare_environ(folder: Path) -> dict[str, str]:
 
 
 class Daemon:
-    """A daemon from the beginning of the ``with`` block to its end. ``folder`` is for its home and its log."""
+    """A daemon from the beginning of the ``with`` block to its end. ``folder`` is for its home and its log; ``program`` is
+    what runs it, ``oxided`` by default.
+    """
 
-    def __init__(self, folder: Path, config: str = "") -> None:
+    def __init__(self, folder: Path, config: str = "", program: Sequence[str] = ()) -> None:
         self.folder = folder
+        self._program = program or [installed("oxided")]
         self.home = folder / "home"
         self.home.mkdir(parents=True, mode=0o700)
         (self.home / "config.toml").write_text(config)
         self.client = Client(str(Home(self.home).socket), autostart=False)
-        self._environ = {**bare_environ(folder), "OPENOXIDE_HOME": str(self.home), "OPENOXIDE_NO_AUTOSTART": "1"}
+        self.environ = {**bare_environ(folder), "OPENOXIDE_HOME": str(self.home), "OPENOXIDE_NO_AUTOSTART": "1"}
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -87,12 +90,12 @@ class Daemon:
 
     def ctl(self, root: Path, *arguments: str) -> Spent:
         """One ``oxide-ctl`` command on the tree ``root``."""
-        return run([_installed("oxide-ctl"), "-C", str(root), *arguments], self._environ, self.folder)
+        return run([installed("oxide-ctl"), "-C", str(root), *arguments], self.environ, self.folder)
 
     def _start(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [_installed("oxided"), "--foreground"],
-            env=self._environ,
+            [*self._program, "--foreground"],
+            env=self.environ,
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -128,6 +131,6 @@ def _let_through() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
-def _installed(program: str) -> str:
+def installed(program: str) -> str:
     """The program that was installed beside this Python."""
     return str(Path(sys.executable).with_name(program))

@@ -1,8 +1,9 @@
-"""Measures the figures of the main job and writes them to ``benchmarks/results/main-job.json`` and ``main-job.md``.
+"""Measures the figures of the main job and writes them to ``benchmarks/results/main-job.json``, ``.md`` and ``.svg``.
 
     python benchmarks/run.py                      every figure, five rounds, trees of up to 100,000 files
     python benchmarks/run.py --quick              three rounds, trees of up to 20,000 files
     python benchmarks/run.py --only rewind        one figure, printed and not kept
+    python benchmarks/run.py --peers              beside other tools, as results/peers.*; --large: 100,000 files too
 
 Everything lies in a scratch folder that is removed at the end, with the daemons' homes and a HOME of its own. Linux
 only: it reads /proc and needs git, and strace for one row. The exit status is 1 when a figure could not be taken.
@@ -13,25 +14,24 @@ from __future__ import annotations
 import argparse
 import shlex
 import signal
-import subprocess
 import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import capturing
 import checkpointing
+import peerjob
 import rewinding
-from machine import load, machine, versions
-from measuring import UnmeasuredError
-from report import Claim, Measured, Report, Row
+from field import NAMES, Field, gather
+from machine import machine, versions
+from report import Claim, Report
+from tasks import Task, rows
+from undoers import Shelf
 from workshop import Workshop
-
-from openoxide.errors import OpenOxideError
 
 SMALL, USUAL, LARGE = 2_000, 20_000, 100_000
 ROUNDS, QUICK_ROUNDS = 5, 3
@@ -39,54 +39,77 @@ CHANGED = 1_000
 FIGURES = ("checkpoint", "strace", "capture", "rewind", "store")
 RESULTS = Path(__file__).resolve().parent / "results"
 PROGRAM = "python benchmarks/run.py"
+NOTE = (
+    "Candidates that are compared took turns in one run, each time another one first, on fresh copies of one generated tree. "
+    "CPU is user and system time of all processes that took part, the daemon's background work included; a ratio is one median "
+    "by another. On a busy machine trust ratios and CPU first, wall times second."
+)
 TERMINATED = 128 + signal.SIGTERM
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """One measurement and the claims it answers; ``again`` are the arguments that repeat it alone."""
-
-    claims: Sequence[Claim]
-    rounds: int
-    again: str
-    measure: Callable[[], Sequence[Measured]]
 
 
 def main(arguments: Sequence[str]) -> int:
     """Take the figures that ``arguments`` ask for; the exit status."""
-    options = _parser().parse_args(arguments)
+    options = _options(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # unwinds, so that daemons end and scratch goes
-    began, date = time.monotonic(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     with tempfile.TemporaryDirectory(prefix="openoxide-bench-", dir=options.scratch) as scratch:
-        folder = Path(scratch).resolve()
-        workshop = Workshop(folder, options.real_tree)
-        rows = [row for task in _tasks(workshop, options) for row in _rows(task)]
-        report = Report(
-            date=date,
-            machine=machine(folder),
-            versions=versions(),
-            command=shlex.join([*PROGRAM.split(), *arguments]),
-            seconds=time.monotonic() - began,
-            rows=rows,
-        )
+        report = _report(Path(scratch).resolve(), options, shlex.join([*PROGRAM.split(), *arguments]))
     print(report.markdown())
     results = options.results or (None if options.only or options.files else RESULTS)
     if results:
         report.write(results)
-    return 1 if any(row.measured is None for row in rows) else 0
+    return 1 if any(row.measured is None for row in report.rows) else 0
+
+
+def _report(folder: Path, options: argparse.Namespace, command: str) -> Report:
+    began, date = time.monotonic(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    workshop = Workshop(folder, options.real_tree or Path(sysconfig.get_path("stdlib")))
+    field = gather(options.candidates, Shelf(folder / "shelf")) if options.peers else Field([], [])
+    found = peerjob.tasks(workshop, field, options) if options.peers else _tasks(workshop, options)
+    measured = [row for task in found for row in rows(task)]
+    return Report(
+        name="peers" if options.peers else "main-job",
+        title="OpenOxide beside its peers: figures" if options.peers else "The main job: figures",
+        notes=peerjob.notes(field) if options.peers else (NOTE,),
+        date=date,
+        machine=machine(folder),
+        versions=versions() | field.versions,
+        command=command,
+        seconds=time.monotonic() - began,
+        rows=measured,
+    )
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    figures = peerjob.FIGURES if options.peers else FIGURES
+    unknown = sorted(set(options.only or ()) - set(figures))
+    if unknown:
+        parser.error(f"no figure {', '.join(unknown)} here; there are: {', '.join(figures)}")
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=PROGRAM, description="The figures of the main job.")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds, without the {LARGE:,} files")
-    parser.add_argument("--large", action="store_true", help=f"the {LARGE:,} files also with --quick")
-    parser.add_argument("--only", nargs="+", choices=FIGURES, help="these figures")
+    parser = argparse.ArgumentParser(prog=PROGRAM, description="The figures of the main job, or beside other tools.")
+    parser.add_argument("--peers", action="store_true", help="beside every other tool that is there")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds, without the {LARGE:,} files; "
+                        "with --peers one round")  # fmt: skip
+    parser.add_argument("--large", action="store_true", help=f"the {LARGE:,} files also with --quick or --peers")
+    parser.add_argument("--only", nargs="+", metavar="FIGURE",
+                        help=f"{' '.join(FIGURES)}; with --peers {' '.join(peerjob.FIGURES)}")  # fmt: skip
     parser.add_argument("--files", type=int, help="the size of every generated tree")
     parser.add_argument("--changed", type=int, default=CHANGED, help="files that a rewind brings back")
-    parser.add_argument("--rounds", type=int, help=f"default {ROUNDS}; a round of `checkpoint` is 100 checkpoints")
+    parser.add_argument("--rounds", type=int, help=f"default {ROUNDS}, with --peers {peerjob.ROUNDS}; a round of "
+                        "`checkpoint` is 100 checkpoints")  # fmt: skip
     parser.add_argument("--scratch", type=Path, help="where the scratch folder goes; its file system is measured")
-    parser.add_argument("--real-tree", type=Path, default=Path(sysconfig.get_path("stdlib")),
-                        help="a real tree for the size of the store (default: this Python's standard library)")  # fmt: skip
+    parser.add_argument("--real-tree", type=Path, help="a real tree for the size of the store (default: this Python's "
+                        "standard library; with --peers the source of --requirement)")  # fmt: skip
+    parser.add_argument("--requirement", default=peerjob.REQUIREMENT,
+                        help=f"a source distribution from the package index (default: {peerjob.REQUIREMENT})")  # fmt: skip
+    parser.add_argument("--states", type=int, default=peerjob.STATES,
+                        help="checkpoints of a history; ten times as many for `scale`")  # fmt: skip
+    parser.add_argument("--candidates", nargs="+", choices=NAMES, default=NAMES,
+                        help="the product and these (default: all that are there; two are installed into scratch)")  # fmt: skip
     parser.add_argument("--results", type=Path, help="where to write (with --only or --files: nowhere by default)")
     return parser
 
@@ -103,7 +126,7 @@ def _tasks(workshop: Workshop, options: argparse.Namespace) -> list[Task]:
         _strace(workshop, files, rounds),
         _capture(workshop, files, rounds),
         _rewind(workshop, files, min(options.changed, files // 2), rounds),
-        _store(workshop, options.real_tree),
+        _store(workshop, options.real_tree or Path(sysconfig.get_path("stdlib"))),
     ]
     return [task for task in tasks if not options.only or task.claims[0].figure in options.only]
 
@@ -111,6 +134,7 @@ def _tasks(workshop: Workshop, options: argparse.Namespace) -> list[Task]:
 def _checkpoint(workshop: Workshop, files: int, rounds: int) -> Task:
     what = "checkpoint with 1 changed file"
     return Task(
+        program=PROGRAM,
         claims=(Claim(figure="checkpoint", what=what, files=files, targets={"in_daemon_ms_median": 3}),),
         rounds=rounds,
         again=f"--files {files} --rounds {rounds}",
@@ -121,6 +145,7 @@ def _checkpoint(workshop: Workshop, files: int, rounds: int) -> Task:
 def _strace(workshop: Workshop, files: int, rounds: int) -> Task:
     targets = {"calls_on_unchanged_files": 0, "calls_on_others_in_the_tree": 0}
     return Task(
+        program=PROGRAM,
         claims=(Claim(figure="strace", what="what a checkpoint looks at", files=files, targets=targets),),
         rounds=rounds,
         again=f"--files {files} --rounds {rounds}",
@@ -131,6 +156,7 @@ def _strace(workshop: Workshop, files: int, rounds: int) -> Task:
 def _capture(workshop: Workshop, files: int, rounds: int) -> Task:
     memory = {"rss_mb": 110}
     return Task(
+        program=PROGRAM,
         claims=(
             Claim(figure="capture", what="first capture", files=files, targets={"cpu_ratio": 0.3}),
             Claim(figure="capture", what="store after the first capture", files=files),
@@ -146,6 +172,7 @@ def _capture(workshop: Workshop, files: int, rounds: int) -> Task:
 def _rewind(workshop: Workshop, files: int, changed: int, rounds: int) -> Task:
     what, targets = f"rewind of {changed:,} changed files", {"wall_ratio": 0.7}
     return Task(
+        program=PROGRAM,
         claims=(
             Claim(figure="rewind", what=f"{what}, scope session", files=files, targets=targets),
             Claim(figure="rewind", what=f"{what}, scope session, turn still open", files=files),
@@ -159,28 +186,12 @@ def _rewind(workshop: Workshop, files: int, changed: int, rounds: int) -> Task:
 
 def _store(workshop: Workshop, tree: Path) -> Task:
     return Task(
+        program=PROGRAM,
         claims=(Claim(figure="store", what=f"store after the first capture of a real tree, {tree.name}"),),
         rounds=1,
         again=f"--real-tree {shlex.quote(str(tree))}",
         measure=lambda: (capturing.real_store(workshop, workshop.real_tree()),),
     )
-
-
-def _rows(task: Task) -> Iterator[Row]:
-    """Measure. What goes wrong in one figure is in its rows, and the others are still taken."""
-    before = load()
-    for claim in task.claims:
-        print(claim.what + (f", {claim.files:,} files" if claim.files else "") + f" ({before})", file=sys.stderr)
-    measured: Sequence[Measured | None]
-    try:
-        measured, failure = task.measure(), ""
-    except (UnmeasuredError, OpenOxideError, OSError) as error:
-        measured, failure = [None] * len(task.claims), str(error)
-    except subprocess.CalledProcessError as error:
-        measured, failure = [None] * len(task.claims), f"{shlex.join(error.cmd)}: {error.stderr.strip()[-300:]}"
-    for claim, found in zip(task.claims, measured, strict=True):
-        command = f"{PROGRAM} --only {claim.figure} {task.again}"
-        yield Row(claim=claim, rounds=task.rounds, load=before, command=command, measured=found, failure=failure)
 
 
 if __name__ == "__main__":

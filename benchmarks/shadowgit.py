@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from measuring import Spent, run
 from product import bare_environ
@@ -17,23 +19,26 @@ AUTHOR = {
 
 
 class ShadowGit:
-    """A shadow repository of the tree ``root``, made in ``folder``. git's own defaults, but no surprise gc."""
+    """A shadow repository of the tree ``root``, made in ``folder``. git's own defaults but for ``settings``, and no
+    surprise gc.
+    """
 
-    def __init__(self, folder: Path, root: Path) -> None:
+    def __init__(self, folder: Path, root: Path, settings: Mapping[str, str] = MappingProxyType({})) -> None:
         self.store = folder / "shadow.git"
         self._root = root
         own = {"GIT_DIR": str(self.store), "GIT_WORK_TREE": str(root)}
-        self._environ = {**bare_environ(folder), **AUTHOR, **own}
+        self.environ = {**bare_environ(folder), **AUTHOR, **own}
         self._snapshots = 0
         self.git("init", "--quiet")
-        self.git("config", "gc.auto", "0")
+        for key, value in {"gc.auto": "0", **settings}.items():
+            self.git("config", key, value)
 
     def git(self, *arguments: str) -> Spent:
-        return run(["git", *arguments], self._environ, self._root)
+        return run(["git", *arguments], self.environ, self._root)
 
-    def snapshot(self) -> tuple[Spent, str]:
-        """The four commands of a snapshot, and the commit."""
-        added = self.git("add", "--all")
+    def snapshot(self, only: Path | None = None) -> tuple[Spent, str]:
+        """The four commands of a snapshot, and the commit; ``only`` is the one file that changed, where that is known."""
+        added = self.git("add", "--all") if only is None else self.git("add", "--", str(only))
         tree = self.git("write-tree")
         commit = self.git("commit-tree", "-m", "checkpoint", tree.output.strip())
         name = commit.output.strip()

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from openoxide.checkpoints.model import STAGING_NAME
+from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.errors import StoreDamagedError
 from tests.kit.box import Box
 
@@ -75,17 +76,16 @@ def test_what_an_operation_left_in_staging_is_gone_when_the_service_stops(tmp_pa
 
 def test_sweeps_of_one_worktree_take_turns(tmp_path):
     """The background's, and that of whoever cannot wait for it (`doctor --fix`, `uninstall`)."""
-    names = [f"file{number}" for number in range(300)]
+    names = [f"file{number}" for number in range(600)]
     with Box(tmp_path) as box:
         box.watch()
-        for name in names:
-            (box.root / name).write_text("then")
-        number = box.checkpoint()["number"]
-        for name in names:
-            (box.root / name).write_text("now and longer")
-        box.rewind(str(number), scope="all")
+        (watched,) = box.service.all_watched()
+        for content in ("then", "now and longer"):
+            for name in names:
+                (box.root / name).write_text(content)
+            number = box.checkpoint()["number"]
+        box.rewind(str(number - 1), scope="all")
         with ThreadPoolExecutor(4) as pool:
-            answers = [pool.submit(box.call, "doctor", fix=True) for _ in range(8)]
-            kinds = {problem["kind"] for answer in answers for problem in answer.result()["problems"]}
-        assert "staging_busy" not in kinds
+            for swept in [pool.submit(sweep_ended, box.service, watched) for _ in range(4)]:
+                swept.result()
         assert not (box.root / STAGING_NAME.decode()).exists()
