@@ -218,10 +218,11 @@ def delete_operation_folder(staging: int, name: str) -> None:
     except FileNotFoundError:
         return
     try:
-        for entry in os.listdir(folder):
-            found = os.stat(entry, dir_fd=folder, follow_symlinks=False)
+        with os.scandir(folder) as entries:
+            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        for entry, is_directory in found:
             # a directory in here is one of ours that was not placed, and empty; rmdir refuses any other
-            (os.rmdir if stat.S_ISDIR(found.st_mode) else os.unlink)(entry, dir_fd=folder)
+            (os.rmdir if is_directory else os.unlink)(entry, dir_fd=folder)
     finally:
         os.close(folder)
     os.rmdir(name, dir_fd=staging)
