@@ -11,6 +11,7 @@ import pytest
 from openoxide.checkpoints.model import STAGING_NAME
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.errors import StoreDamagedError
+from tests.kit import wait_until
 from tests.kit.box import Box
 
 
@@ -88,4 +89,4 @@ def test_sweeps_of_one_worktree_take_turns(tmp_path):
         with ThreadPoolExecutor(4) as pool:
             for swept in [pool.submit(sweep_ended, box.service, watched) for _ in range(4)]:
                 swept.result()
-        assert not (box.root / STAGING_NAME.decode()).exists()
+        wait_until(lambda: not (box.root / STAGING_NAME.decode()).exists(), 30)
