@@ -56,7 +56,7 @@ class Service:
         self._sealer.start()
         for worktree in known:
             if worktree.watching:
-                self.take_up(worktree)
+                self.attach_soon(self.take_up(worktree))
         self._scheduler.start()
         for watched in self.all_watched():
             self._expect_end_of_pause(watched)
@@ -74,12 +74,15 @@ class Service:
     # worktrees
 
     def take_up(self, worktree: Worktree) -> Watched:
-        """Watch ``worktree`` from now on; attached in the background unless a request comes first."""
+        """Let requests find ``worktree`` from now on; the first of them attaches it, unless that is done soon."""
         watched = Watched(worktree, self.timeline, self.settings, self.clock, self._sealer.changed, self._sealed)
         with self._lock:
             self._watched[worktree.id] = watched
-        self.background.submit(f"attach {worktree.id}", lambda: self._attach_if_there(watched))
         return watched
+
+    def attach_soon(self, watched: Watched) -> None:
+        """Attach in the background, unless a request comes first."""
+        self.background.submit(f"attach {watched.worktree.id}", partial(self._attach_if_there, watched))
 
     def let_go(self, watched: Watched) -> None:
         """Watch no longer."""
@@ -167,7 +170,7 @@ class Service:
         """Go on recording wherever a pause has come to its end; the full pass follows in the background."""
         for watched in self.all_watched():
             if watched.pause_is_over(self.clock.now_ms()):
-                self.background.submit(f"attach {watched.worktree.id}", partial(self._attach_if_there, watched))
+                self.attach_soon(watched)
 
     def _expect_end_of_pause(self, watched: Watched) -> None:
         until = watched.worktree.paused_until_ms

@@ -95,9 +95,9 @@ def _change_places(service: Service, old: Worktree, root: bytes, identity: RootI
         except BaseException:
             for watched in concerned:
                 if watched.released:
-                    service.take_up(watched.worktree)
+                    service.attach_soon(service.take_up(watched.worktree))
             raise
-        service.take_up(new)
+        service.attach_soon(service.take_up(new))
     return dropped
 
 

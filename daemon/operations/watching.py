@@ -40,14 +40,14 @@ def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
     """Register a worktree and capture it; idempotent. Answers when the first checkpoint is sealed."""
     root = checked_root(service, path(request), allow_broad=flag(request, "allow_broad"))
     watched, created = _registered(service, root)
-    with service.timeline.database.reading() as db:
-        likely = like(db, root) if created and watched.newest() is None else []
 
     def progress(done: int, size: int) -> None:
         report({"stage": "files", "done": done, "total": 0, "bytes": size})
 
     with watched.lock:
         try:
+            with service.timeline.database.reading() as db:
+                likely = like(db, root) if created and watched.newest() is None else []
             service.attach(watched, progress)
         except BaseException:
             if created:
@@ -119,8 +119,8 @@ def checked_root(service: Service, named: bytes, *, allow_broad: bool) -> bytes:
 
 
 def _registered(service: Service, root: bytes) -> tuple[Watched, bool]:
-    """The watched worktree at ``root``, made where there is none. A directory that took the place of a watched one is a
-    worktree of its own.
+    """The watched worktree at ``root``, made where there is none; a new one is the caller's to attach. A directory that
+    took the place of a watched one is a worktree of its own.
     """
     identity = identity_of(root)
     for watched in service.all_watched():

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from openoxide.cli.context import Cli
 from openoxide.cli.entry import main
 from openoxide.daemon import watched
 from openoxide.daemon.instance import acquire
-from openoxide.daemon.operations import rewinding
+from openoxide.daemon.operations import rewinding, watching
 from openoxide.daemon.routes import routes
 from openoxide.daemon.server import Server
 from openoxide.daemon.service import Service
@@ -36,6 +37,7 @@ from tests.kit import FakeClock
 
 NOON_MS = 1_796_040_000_000
 NEVER_MS = 10**9
+MEASURING = tuple(f"$ oxide-ctl {command}" for command in ("du", "projects", "uninstall"))
 SIZE = re.compile(r" *\b\d+(\.\d)? ([KMG]i)?B\b")
 
 
@@ -64,9 +66,10 @@ class Sealed:
     def _made_up(self, text: str) -> str:
         """``text`` without what differs from run to run, or between versions of SQLite and zstd."""
         named = text.replace(str(self.home), "/home/ada/.openoxide").replace(str(self.project.parent), "/home/ada")
+        named = named.replace(sys.executable, "python")
         named = re.sub(r"pid \d+", "pid 4711", named.replace(__version__, "VERSION"))
         named = re.sub(r"^((?:memory|store) +)[\d.]+ .iB", r"\1SIZE", named, flags=re.MULTILINE)
-        return SIZE.sub(" SIZE", named) if named.startswith(("$ oxide-ctl du", "$ oxide-ctl projects")) else named
+        return SIZE.sub(" SIZE", named) if named.startswith(MEASURING) else named
 
 
 class _Stream(io.TextIOWrapper):
@@ -87,7 +90,7 @@ def sealed_machine(folder: Path) -> Iterator[Sealed]:
     project = folder / "shop"
     project.mkdir()
     clock = FakeClock(NOON_MS)
-    numbers = count(1)
+    numbers, projects = count(1), count(1_000)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENOXIDE_HOME", str(home.folder))
         patch.setenv("OPENOXIDE_NO_AUTOSTART", "1")
@@ -96,6 +99,7 @@ def sealed_machine(folder: Path) -> Iterator[Sealed]:
         patch.setattr(Cli, "now", property(lambda _cli: datetime.fromtimestamp(clock.now_ms() / 1000, UTC)))
         for module in (watched, rewinding):
             patch.setattr(module, "letters", lambda _random: _ident(next(numbers)))
+        patch.setattr(watching, "letters", lambda _random: _ident(next(projects)))
         with _daemon(home, clock):
             yield Sealed(home.folder, project, clock)
     shutil.rmtree(home.folder.parent)

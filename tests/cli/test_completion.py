@@ -122,6 +122,9 @@ def script(run):
 
 ALL = [
     ("turn ", ["turn", "begin", "end"]),
+    ("projects ", ["projects", "move", "join"]),
+    ("projects m", ["projects", "move"]),
+    ("projects --", ["projects", "--json", "--help"]),
     ("conf", ["config"]),
     ("status ", ["status", "--json", "--help"]),
     ("diff 1 2 --", ["diff", "1", "2", "--stat", "--name-status", "--patch", "--json", "--help"]),
@@ -190,6 +193,11 @@ def test_every_command_and_option_is_in_the_table():
         }
         assert {option for option in options if option.startswith("-")} <= {word for at, word in rows if at == name}
     assert {option.split()[0] for option in catalogue.GLOBAL_OPTIONS} <= {word for at, word in rows if at == ""}
+
+
+def test_a_command_with_subcommands_declares_its_own_parameters_and_theirs():
+    assert app.declared("projects").params == []
+    assert [parameter.metavar for parameter in app.declared("projects join").params] == ["A", "B"]
 
 
 def hidden(parameter) -> bool:

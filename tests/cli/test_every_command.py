@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from openoxide.cli import catalogue
+from openoxide.paths import APPLICATION_ID
 from tests.cli.answers import checkpoint, difference, planned, rewound, shown, status
 from tests.cli.harness import ENTRY, ROOT
-from tests.cli.test_commands import WATCHED
+from tests.cli.test_commands import EXAMINED, JOINED, MOVED, PAUSED, WATCHED
 
 ITEM = checkpoint(name="named")
 ITEMS = {"ok": True, "items": [ITEM]}
 KEPT = {"ok": True, **ITEM}
 WINDOW = {"ok": True, "turn": "p", "tool": "t", "checkpoint": ITEM}
 FORGOTTEN = {"ok": True, "dry_run": True, "forgotten": [ITEM], "kept": [], "freed_bytes": 0, "notes": ["a note"]}
+LEFT = {"ok": True, "removed": [], "left": []}
 PLAN = planned(restored=[{"path": f"p{number}"} for number in range(30)])
 OF_AGENT = "--agent codex --session s"
 
@@ -27,8 +32,12 @@ OF_AGENT = "--agent codex --session s"
 LINES = {
     "watch": ("watch", {"watch": WATCHED}),
     "unwatch": ("unwatch", {"unwatch": {"ok": True, "checkpoints": 1}}),
+    "pause": ("pause --for 1h", {"pause": PAUSED}),
+    "unpause": ("unpause", {"unpause": {**PAUSED, "paused_at": None, "paused_until": None}}),
     "stop": ("stop", {"stop": {"ok": True}}),
     "projects": ("projects", {"projects": {"ok": True, "items": []}}),
+    "projects move": ("projects move /old /new", {"projects_move": MOVED}),
+    "projects join": ("projects join /a /b", {"projects_join": JOINED}),
     "du": (
         "du",
         {"du": {"ok": True, "home": "/h", "total_bytes": 1, "freeable_bytes": 0, "parts": [], "worktrees": []}},
@@ -38,6 +47,7 @@ LINES = {
     "config set": ("config set retention.ttl_days 30d", {}),
     "config edit": ("config edit", {}),
     "status": ("status", {"status": status([{}])}),
+    "doctor": ("doctor", {"doctor": EXAMINED}),
     "checkpoint": ("checkpoint", {"checkpoint": KEPT}),
     "log": ("log", {"log": {**ITEMS, "next": "more"}}),
     "show": ("show 1", {"show": shown(changes=[{"path": f"p{number}", "status": "M"} for number in range(30)])}),
@@ -54,6 +64,7 @@ LINES = {
     "undo": ("undo --yes", {"undo": rewound(kind="undo")}),
     "redo": ("redo --yes", {"redo": rewound(kind="redo")}),
     "operations": ("operations", {"operations": {"ok": True, "items": []}}),
+    "uninstall": ("uninstall --dry-run", {"leave": LEFT}),
     "turn begin": (f"turn begin {OF_AGENT} --prompt p", {"turn_begin": WINDOW}),
     "turn end": (f"turn end {OF_AGENT}", {"turn_end": WINDOW}),
     "tool begin": (f"tool begin {OF_AGENT} --tool t", {"tool_begin": WINDOW}),
@@ -80,7 +91,15 @@ def line(daemon, name):
     """The words of the command called ``name``, whose answer the daemon has."""
     text, answers = LINES[name]
     daemon.answers |= answers
+    if name == "uninstall":
+        make_home(daemon.home)
     return text.split()
+
+
+def make_home(home: Path) -> None:
+    """What tells ``home`` to be ours, and so to be removed: a database with our id."""
+    with closing(sqlite3.connect(home / "timeline.db")) as database:
+        database.execute(f"pragma application_id = {APPLICATION_ID}")
 
 
 @every_command

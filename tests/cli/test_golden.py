@@ -43,6 +43,19 @@ def mend(machine: Sealed) -> None:
     write(machine.project / "notes.txt", "agent\nme\n")
 
 
+def carry_away(machine: Sealed) -> None:
+    machine.project.rename(machine.project.with_name("store"))
+
+
+def add_secret(machine: Sealed) -> None:
+    write(machine.project.parent / "then" / ".env", "TOKEN=x\n")
+    write(machine.project.parent / "then" / "build" / "out.bin", "x" * 10)
+
+
+def watch_another(machine: Sealed) -> None:
+    assert machine.ran("watch", "../then").code == 0
+
+
 Step = tuple[str, str] | Callable[[Sealed], None]
 
 STORY: list[Step] = [
@@ -107,11 +120,26 @@ STORY: list[Step] = [
     ("status", "status"),
     ("projects", "projects"),
     ("du", "du"),
+    ("pause", "pause --for 1h"),
+    ("status-paused", "status"),
+    ("checkpoint-paused", "checkpoint"),
+    ("unpause", "unpause"),
+    ("projects-join-itself", "projects join . ."),
+    ("projects-move-still-there", "projects move . ../then"),
+    carry_away,
+    ("projects-move", "projects move ../shop ."),
+    ("projects-moved", "projects"),
+    add_secret,
+    ("watch-dry-run", "watch ../then --dry-run"),
+    watch_another,
+    ("projects-join", "projects join . ../then"),
     ("config-list", "config list"),
     ("config-unknown", "config get capture.quite_ms"),
     ("completion-without-shell", "completion"),
     ("unwatch-history", "unwatch --delete-history"),
     ("unwatch", "unwatch"),
+    ("uninstall-dry-run", "uninstall --dry-run"),
+    ("uninstall-without-yes", "uninstall"),
 ]
 NAMES = [step[0] for step in STORY if not callable(step)]
 

@@ -171,3 +171,12 @@ def test_what_changes_while_a_checkpoint_is_sealed_is_sealed_after_it(tmp_path):
         watched.seal(Label(trigger=Trigger.MANUAL), meanwhile)
         wait_until(lambda: box.call("log", limit=1)["items"][0]["trigger"] == "quiet", DEADLINE_S)
         assert box.call("cat", checkpoint="last", file="second") == b"second"
+
+
+def test_the_first_checkpoint_is_of_the_command_that_asked_for_it(tmp_path):
+    with Box(tmp_path) as box:
+        (box.root / "a").write_text("one")
+
+        box.watch()
+
+        assert [item["trigger"] for item in box.call("log")["items"]] == ["manual"]
