@@ -166,7 +166,9 @@ class WindowKind(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A declared turn or tool call. ``parent`` is a tool's turn, None for a turn; ``ended_seq`` is None while open."""
+    """A declared turn or tool call. ``parent`` is a tool's turn, None for a turn; ``ended_seq`` is None while open.
+    ``lost``: the gap that ended it, because nobody could have recorded its own end; empty if that was declared.
+    """
 
     id: int
     kind: WindowKind
@@ -175,6 +177,8 @@ class Window:
     prompt: str
     began_seq: int
     ended_seq: int | None = None
+    ended_at_ms: int | None = None
+    lost: str = ""
     parent: int | None = None
     tool: str | None = None
     declares_tools: bool = False

@@ -97,7 +97,7 @@ class Lookup(Protocol):
     def turn_back(self, back: int) -> Checkpoint | None:
         """The start of the last turn for 1, of the one before it for 2, and so on."""
 
-    def turn_prompt(self, prompt: str) -> Checkpoint | None: ...
+    def turn_prompt(self, prompt: str) -> Sequence[Checkpoint]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ def resolve(reference: Reference, lookup: Lookup) -> Resolved:
         case TurnBack(back):
             found, what = lookup.turn_back(back), f"turn {back} back from now"
         case TurnPrompt(prompt):
-            found, what = lookup.turn_prompt(prompt), f"turn with the prompt {_quoted(prompt)}"
+            return _by_prompt(prompt, lookup.turn_prompt(prompt))
         case _:
             assert_never(reference)
     return _found(found, what)
@@ -216,14 +216,22 @@ def _by_text(text: str, named: Sequence[Checkpoint], prefixed: Sequence[Checkpoi
     return _found(next(iter(hits.values()), None), f"checkpoint {_quoted(text)}")
 
 
-def _ambiguous(text: str, hits: list[Checkpoint]) -> AmbiguousError:
+def _by_prompt(prompt: str, hits: Sequence[Checkpoint]) -> Resolved:
+    if len(hits) > 1:
+        raise _ambiguous(f"turn:{prompt}", hits, hint="give the number; with `--scope turn` that turn alone is undone")
+    return _found(next(iter(hits), None), f"turn with the prompt {_quoted(prompt)}")
+
+
+def _ambiguous(
+    text: str, hits: Sequence[Checkpoint], hint: str = "give the number, or more letters of the id"
+) -> AmbiguousError:
     newest_first = sorted(hits, key=lambda checkpoint: checkpoint.number, reverse=True)
     candidates = [_candidate(checkpoint) for checkpoint in newest_first[:CANDIDATE_LIMIT]]
     shown = ", ".join(f"#{candidate['number']}" for candidate in candidates)
     more = f" and {len(hits) - CANDIDATE_LIMIT} more" if len(hits) > CANDIDATE_LIMIT else ""
     return AmbiguousError(
         f"{_quoted(text)} fits {len(hits)} checkpoints: {shown}{more}",
-        hint="give the number, or more letters of the id",
+        hint=hint,
         details={"candidates": candidates},
     )
 

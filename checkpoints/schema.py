@@ -74,7 +74,8 @@ create index checkpoint_created on checkpoint(worktree, created_ms);
 create table window(
   id integer primary key, worktree integer not null, kind text not null, agent text not null, session text not null,
   prompt text not null, tool text, parent integer, began_ms integer not null, ended_ms integer,
-  began_seq integer not null, ended_seq integer, declares_tools integer not null default 0
+  began_seq integer not null, ended_seq integer, declares_tools integer not null default 0,
+  lost text not null default ''
 ) strict;
 create index window_open on window(worktree) where ended_seq is null;
 create index window_session on window(worktree, session);

@@ -21,11 +21,12 @@ from openoxide.checkpoints.model import (
     WindowKind,
     Worktree,
 )
-from openoxide.checkpoints.rows import from_signed, signed
+from openoxide.checkpoints.rows import from_signed, read_head, signed
 from openoxide.db import Transaction
 
 PAUSED = "paused"
 MOVED = "moved"
+NOT_WATCHED = "not_watched"
 
 
 class WorktreeRow(peewee.Model):
@@ -99,6 +100,7 @@ class WindowRow(peewee.Model):
     began_seq = peewee.BigIntegerField()
     ended_seq = peewee.BigIntegerField(null=True)
     declares_tools = peewee.IntegerField(default=0)
+    lost = peewee.TextField(default="")
 
     class Meta:
         table_name = "window"
@@ -238,9 +240,11 @@ class CheckpointQuery:
         prompts = self._kept().where(CheckpointRow.trigger == Trigger.PROMPT.value)
         return self._first(prompts.order_by(CheckpointRow.number.desc()).offset(back - 1))
 
-    def turn_prompt(self, prompt: str) -> Checkpoint | None:
-        prompts = self._kept().where(CheckpointRow.trigger == Trigger.PROMPT.value, CheckpointRow.prompt == prompt)
-        return self._first(prompts.order_by(CheckpointRow.number.desc()))
+    def turn_prompt(self, prompt: str) -> list[Checkpoint]:
+        """The checkpoints before the turns with this prompt: sessions choose their ids each for itself."""
+        return self._all(
+            self._kept().where(CheckpointRow.trigger == Trigger.PROMPT.value, CheckpointRow.prompt == prompt)
+        )
 
     def by_row(self, row_id: int) -> Checkpoint | None:
         return self._first(self._kept(all_of_them=True).where(CheckpointRow.id == row_id))
@@ -324,8 +328,10 @@ def insert_worktree(db: Transaction, worktree: Worktree, now_ms: int) -> Worktre
     return next(found for found in worktrees(db) if found.id == row)
 
 
-def set_watching(db: Transaction, worktree: int, *, watching: bool) -> None:
+def set_watching(db: Transaction, worktree: int, now_ms: int, *, watching: bool) -> None:
     """Whether the daemon watches it from now on; a pause ends either way."""
+    if not watching:
+        lose_sight(db, worktree, NOT_WATCHED, now_ms)
     changes = {"watching": int(watching), "paused_ms": None, "paused_until_ms": None}
     WorktreeRow.update(changes).where(WorktreeRow.id == worktree).execute(db)
 
@@ -335,7 +341,7 @@ def set_pause(db: Transaction, worktree: int, since_ms: int | None, until_ms: in
     changes = {"paused_ms": since_ms, "paused_until_ms": until_ms}
     WorktreeRow.update(changes).where(WorktreeRow.id == worktree).execute(db)
     if since_ms is not None:
-        open_gap(db, worktree, PAUSED, since_ms)
+        lose_sight(db, worktree, PAUSED, since_ms)
 
 
 def adopt_root(db: Transaction, worktree: Worktree, now_ms: int) -> None:
@@ -350,8 +356,8 @@ def adopt_root(db: Transaction, worktree: Worktree, now_ms: int) -> None:
         "common_dir": worktree.common_dir,
     }
     WorktreeRow.update(changes).where(WorktreeRow.id == worktree.id).execute(db)
-    set_watching(db, worktree.id, watching=True)
-    open_gap(db, worktree.id, MOVED, now_ms)
+    set_watching(db, worktree.id, now_ms, watching=True)
+    lose_sight(db, worktree.id, MOVED, now_ms)
 
 
 def join_projects(db: Transaction, project: str, other: str) -> None:
@@ -384,6 +390,8 @@ def _window(row: WindowRow) -> Window:
         tool=row.tool,
         began_seq=row.began_seq,
         ended_seq=row.ended_seq,
+        ended_at_ms=row.ended_ms,
+        lost=row.lost,
         parent=row.parent,
         declares_tools=bool(row.declares_tools),
     )
@@ -399,6 +407,28 @@ def session_windows(db: Transaction, worktree: int, session: str) -> list[Window
     """Every window a session declared."""
     query = WindowRow.select().where(WindowRow.worktree == worktree, WindowRow.session == session)
     return [_window(row) for row in query.order_by(WindowRow.id).execute(db)]
+
+
+def undeclared_end(
+    db: Transaction,
+    worktree: int,
+    session: str,
+    kind: WindowKind,
+    *,
+    prompt: str | None = None,
+    tool: str | None = None,
+) -> Window | None:
+    """The session's newest such window that is open, else the newest if it was lost: whose end may still be declared."""
+    query = WindowRow.select().where(
+        WindowRow.worktree == worktree, WindowRow.session == session, WindowRow.kind == kind.value
+    )
+    for field, value in ((WindowRow.prompt, prompt), (WindowRow.tool, tool)):
+        if value is not None:
+            query = query.where(field == value)
+    newest = query.order_by(WindowRow.id.desc()).limit(1)
+    for row in (*newest.where(WindowRow.ended_seq.is_null()).execute(db), *newest.execute(db)):
+        return _window(row) if row.ended_seq is None or row.lost else None
+    return None
 
 
 def windows_by_id(db: Transaction, ids: frozenset[int]) -> list[Window]:
@@ -425,8 +455,18 @@ def begin_window(db: Transaction, worktree: int, window: Window, now_ms: int) ->
 
 
 def end_windows(db: Transaction, ids: frozenset[int], seq: int, now_ms: int) -> None:
-    """Close windows at ``seq``."""
-    WindowRow.update(ended_seq=seq, ended_ms=now_ms).where(WindowRow.id.in_(sorted(ids))).execute(db)
+    """Close windows at ``seq``; what has ended before keeps its end."""
+    query = WindowRow.update(ended_seq=seq, ended_ms=now_ms)
+    query.where(WindowRow.id.in_(sorted(ids)), WindowRow.ended_seq.is_null()).execute(db)
+
+
+def lose_sight(db: Transaction, worktree: int, cause: str, now_ms: int) -> None:
+    """From now on the timeline may miss something, the ends of windows too: those that are open end where the record
+    does, so that nothing after it is taken for theirs.
+    """
+    open_gap(db, worktree, cause, now_ms)
+    query = WindowRow.update(ended_seq=read_head(db, worktree).seq, ended_ms=now_ms, lost=cause)
+    query.where(WindowRow.worktree == worktree, WindowRow.ended_seq.is_null()).execute(db)
 
 
 def open_gap(db: Transaction, worktree: int, cause: str, now_ms: int) -> None:

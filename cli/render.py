@@ -116,7 +116,7 @@ def watch(answer: WatchAnswer, now: datetime) -> str:
 def window(answer: WindowAnswer, verb: str, now: datetime) -> str:
     """A turn or tool call that began or ended."""
     noun = f"tool call {printable(answer['tool'])}" if answer["tool"] else f"turn {printable(answer['turn'])}"
-    return f"{noun} {verb}\n{checkpoint(answer['checkpoint'], now)}"
+    return "\n".join([f"{noun} {verb}", checkpoint(answer["checkpoint"], now), *map(printable, answer["notes"])])
 
 
 def restore(answer: RestoreAnswer, *, verbose: bool = False) -> str:

@@ -512,6 +512,7 @@ class WindowAnswer(TypedDict):
     turn: str
     tool: str | None
     checkpoint: CheckpointObject
+    notes: list[str]
 
 
 class RestoreAnswer(TypedDict):

@@ -29,10 +29,11 @@ from openoxide.checkpoints.model import (
 from openoxide.checkpoints.timeline import DAY_MS, Attribute, Live, Seal, Timeline
 from openoxide.checkpoints.tree import RootIdentity, Tree
 from openoxide.clock import Clock, rfc3339
+from openoxide.daemon.attachment import ROOT_LOST
 from openoxide.daemon.heard import Heard
 from openoxide.daemon.pruning import Pruner
 from openoxide.daemon.watcher import Drained, Watch
-from openoxide.errors import NotFoundError, OpenOxideError, RefusedError
+from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, RootVanishedError
 from openoxide.ids import ID_BYTES, letters
 from openoxide.settings import Settings
 
@@ -85,7 +86,7 @@ class Watched:
 
     def start(self) -> None:
         """Watch from now on; what changed before is found by the first full pass."""
-        self._open_gap("not_watched")
+        self._lose_sight(store.NOT_WATCHED)
         self._watch = self._new_watch()
         self._watch.start()
         self.attached = True
@@ -124,6 +125,7 @@ class Watched:
         """Record nothing from ``since_ms`` on, or (None) be free to be started again. The caller holds the lock."""
         with self._timeline.database.writing() as db:
             store.set_pause(db, self.worktree.id, since_ms, until_ms)
+            self._windows = store.open_windows(db, self.worktree.id)
         self.worktree = replace(self.worktree, paused_ms=since_ms, paused_until_ms=until_ms)
         if self.paused:
             self.stop()
@@ -144,8 +146,15 @@ class Watched:
         )
 
     def open_tree(self) -> Tree:
-        """The tree, if its root is still the directory that was watched. Raises RootVanishedError."""
-        return Tree(self.worktree.root, self.identity)
+        """The tree, if its root is still the directory that was watched. Raises RootVanishedError: the open windows have
+        ended then, since their own ends cannot be recorded. The caller holds the lock.
+        """
+        try:
+            return Tree(self.worktree.root, self.identity)
+        except RootVanishedError:
+            if self._windows:
+                self._lose_sight(ROOT_LOST)
+            raise
 
     # recording and sealing
 
@@ -249,7 +258,10 @@ class Watched:
         drained = self._watch.barrier()
         dirty, gaps = self._watch.take()
         for gap in gaps:
-            self._open_gap(gap.cause)
+            if gap.cause == ROOT_LOST:
+                self._lose_sight(gap.cause)
+            else:
+                self._open_gap(gap.cause)
         if dirty.pop(b"", False) or gaps:
             self.needs_full_pass = True
         return drained, dirty
@@ -302,6 +314,13 @@ class Watched:
     def _open_gap(self, cause: str) -> None:
         with self._timeline.database.writing() as db:
             store.open_gap(db, self.worktree.id, cause, self._clock.now_ms())
+
+    def _lose_sight(self, cause: str) -> None:
+        """As a gap, and no open window outlasts it."""
+        with self._timeline.database.writing() as db:
+            store.lose_sight(db, self.worktree.id, cause, self._clock.now_ms())
+            self._windows = store.open_windows(db, self.worktree.id)
+        self.needs_full_pass = True
 
     def newest(self) -> Checkpoint | None:
         """The newest checkpoint; None only before the first capture has ended."""

@@ -1,22 +1,32 @@
 """``turn begin|end`` and ``tool begin|end``: who writes, and from when to when.
 
-Each boundary records under the windows that were open until then, and only then changes them.
+Each boundary records under the windows that were open until then, and only then changes them. A window whose own end
+nobody could have recorded was ended where the record was (``store.lose_sight``); its end is answered all the same, and
+tool calls of such a turn can still begin.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from openoxide.checkpoints import store
+from openoxide.checkpoints.attribution import writer_between
 from openoxide.checkpoints.model import BlobHash, Checkpoint, Trigger, Window, WindowKind
+from openoxide.checkpoints.timeline import Attribute
+from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object
 from openoxide.daemon.protocol import WindowAnswer
 from openoxide.daemon.requests import Request, inside, optional_text, path, text
 from openoxide.daemon.watched import Label, Watched, with_sure_writes, writer_between_windows
-from openoxide.errors import NotFoundError, UsageError
+from openoxide.errors import NotFoundError, RefusedError, RootVanishedError, UsageError
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
     from openoxide.daemon.service import Service
+
+_NOT_RECORDED = (NotFoundError, RefusedError, RootVanishedError)
 
 
 def turn_begin(service: Service, request: Request, _report: Reporter) -> WindowAnswer:
@@ -37,28 +47,34 @@ def turn_begin(service: Service, request: Request, _report: Reporter) -> WindowA
             )
         )
         sealed = watched.seal(Label(trigger=Trigger.PROMPT, turn=turn), until_now)
-        return _answer(turn, None, sealed)
+        return _answer(turn, None, sealed, [])
 
 
 def turn_end(service: Service, request: Request, _report: Reporter) -> WindowAnswer:
     """The turn is over; tool calls of its session that are still open end with it."""
-    with service.using(path(request)) as watched:
-        turn = _open_turn(watched, text(request, "session"))
-        prompt = optional_text(request, "prompt")
-        if turn is None or (prompt is not None and turn.prompt != prompt):
-            raise NotFoundError(
-                f"session {request['session']!r} has no open turn" + (f" for prompt {prompt!r}" if prompt else "")
-            )
-        sealed = _seal_boundary(watched, turn)
-        ended = {window.id for window in _of_session(watched, turn.session)}
-        watched.end_windows(frozenset(ended), watched.record())
-        return _answer(turn, None, sealed)
+    session, prompt = text(request, "session"), optional_text(request, "prompt")
+    meant = partial(_undeclared_end, service, session=session, kind=WindowKind.TURN, prompt=prompt)
+    try:
+        with service.using(path(request)) as watched:
+            turn = meant(watched.worktree.id)
+            if turn is None:
+                raise NotFoundError(
+                    f"session {session!r} has no open turn" + (f" for prompt {prompt!r}" if prompt else "")
+                )
+            sealed = _seal_boundary(watched, turn)
+            seq = watched.record()
+            watched.end_windows(frozenset(w.id for w in watched.windows if turn.id in (w.id, w.parent)), seq)
+            return _answer(turn, None, sealed, _notes(service, turn))
+    except _NOT_RECORDED:
+        if (answer := _lost(service, request, meant)) is None:
+            raise
+        return answer
 
 
 def tool_begin(service: Service, request: Request, _report: Reporter) -> WindowAnswer:
-    """A tool call starts inside a turn."""
+    """A tool call starts inside a turn, also inside one that was lost: that its agent goes on proves this call alone."""
     with service.using(path(request)) as watched:
-        turn = _open_turn(watched, text(request, "session"))
+        turn = _undeclared_end(service, watched.worktree.id, session=text(request, "session"), kind=WindowKind.TURN)
         if turn is None:
             raise NotFoundError(
                 f"session {request['session']!r} has no open turn", hint="declare it with `oxide-ctl turn begin` first"
@@ -76,39 +92,82 @@ def tool_begin(service: Service, request: Request, _report: Reporter) -> WindowA
                 began_seq=watched.record(),
             )
         )
-        return _answer(turn, tool, sealed)
+        return _answer(turn, tool, sealed, [])
 
 
 def tool_end(service: Service, request: Request, _report: Reporter) -> WindowAnswer:
     """A tool call is over. ``writes`` names paths and the BLAKE3 of the bytes it wrote there: these are surely its,
     also where they were recorded before it ended.
     """
-    with service.using(path(request)) as watched:
-        session, name = text(request, "session"), text(request, "tool")
-        calls = [w for w in _of_session(watched, session) if w.kind is WindowKind.TOOL and w.tool == name]
-        turn = _open_turn(watched, session)
-        if not calls or turn is None:
-            raise NotFoundError(f"session {session!r} has no open call of tool {name!r}")
-        tool = calls[-1]
-        writes = _writes(request, watched)
-        watched.claim(tool, writes)
-        by = with_sure_writes(tool, writes, writer_between_windows(watched.windows))
-        sealed = watched.seal(Label(trigger=Trigger.TOOL, turn=turn, only_if_changed=True), by)
-        watched.end_windows(frozenset({tool.id}), watched.record())
-        return _answer(turn, tool, sealed)
+    session, name = text(request, "session"), text(request, "tool")
+    meant = partial(_undeclared_end, service, session=session, kind=WindowKind.TOOL, tool=name)
+    try:
+        with service.using(path(request)) as watched:
+            tool = meant(watched.worktree.id)
+            if tool is None:
+                raise NotFoundError(f"session {session!r} has no open call of tool {name!r}")
+            writes = _writes(request, watched)
+            watched.claim(tool, writes)
+            # asked for each path: what the recording drains may tell that sight was lost
+            by = with_sure_writes(tool, writes, lambda _: writer_between(watched.windows))
+            turn = _turn_of(service, tool)
+            sealed = _seal_boundary(watched, turn, by)
+            watched.end_windows(frozenset({tool.id}), watched.record())
+            return _answer(turn, tool, sealed, _notes(service, tool))
+    except _NOT_RECORDED:
+        if (answer := _lost(service, request, meant)) is None:
+            raise
+        return answer
 
 
-def _seal_boundary(watched: Watched, turn: Window) -> Checkpoint:
-    return watched.seal(Label(trigger=Trigger.TOOL, turn=turn, only_if_changed=True))
+def _seal_boundary(watched: Watched, turn: Window, by: Attribute | None = None) -> Checkpoint:
+    """What changed until now; what a turn left behind that has been lost sight of is nobody's checkpoint."""
+    label = Label(trigger=Trigger.TOOL, turn=None if turn.lost else turn, only_if_changed=True)
+    return watched.seal(label, by)
 
 
 def _of_session(watched: Watched, session: str) -> list[Window]:
     return [window for window in watched.windows if window.session == session]
 
 
-def _open_turn(watched: Watched, session: str) -> Window | None:
-    turns = [window for window in _of_session(watched, session) if window.kind is WindowKind.TURN]
-    return turns[-1] if turns else None
+def _undeclared_end(
+    service: Service,
+    worktree: int,
+    *,
+    session: str,
+    kind: WindowKind,
+    prompt: str | None = None,
+    tool: str | None = None,
+) -> Window | None:
+    with service.timeline.database.reading() as db:
+        return store.undeclared_end(db, worktree, session, kind, prompt=prompt, tool=tool)
+
+
+def _turn_of(service: Service, window: Window) -> Window:
+    with service.timeline.database.reading() as db:
+        return store.windows_by_id(db, frozenset({window.parent or window.id}))[0]
+
+
+def _lost(service: Service, request: Request, meant: Callable[[int], Window | None]) -> WindowAnswer | None:
+    """The answer for the end of a window that was lost, where nothing can be recorded now; None: it is another error."""
+    worktree = service.known(path(request)).id
+    window = meant(worktree)
+    with service.timeline.database.reading() as db:
+        newest = store.CheckpointQuery(db, worktree).newest()
+    if window is None or not window.lost or newest is None:
+        return None
+    tool = window if window.kind is WindowKind.TOOL else None
+    return _answer(_turn_of(service, window), tool, newest, _notes(service, window))
+
+
+def _notes(service: Service, window: Window) -> list[str]:
+    """What is to be said of the end that ``window`` has."""
+    with service.timeline.database.reading() as db:
+        (ended,) = store.windows_by_id(db, frozenset({window.id}))
+    if not ended.lost or ended.ended_at_ms is None:
+        return []
+    when = f"it had ended at {rfc3339(ended.ended_at_ms)}, when the project was lost sight of ({ended.lost})"
+    return [f"{when}; what changed after that is not taken for its own"]
 
 
 def _writes(request: Request, watched: Watched) -> dict[bytes, BlobHash]:
@@ -122,10 +181,11 @@ def _writes(request: Request, watched: Watched) -> dict[bytes, BlobHash]:
     return found
 
 
-def _answer(turn: Window, tool: Window | None, sealed: Checkpoint) -> WindowAnswer:
+def _answer(turn: Window, tool: Window | None, sealed: Checkpoint, notes: list[str]) -> WindowAnswer:
     return {
         "ok": True,
         "turn": turn.prompt,
         "tool": tool.tool if tool else None,
         "checkpoint": checkpoint_object(sealed),
+        "notes": notes,
     }

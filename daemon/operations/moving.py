@@ -88,7 +88,7 @@ def _change_places(service: Service, old: Worktree, root: bytes, identity: RootI
         try:
             with service.timeline.database.writing() as db:
                 _refuse_interrupted(db, old, identity)
-                dropped = _make_room(db, root, identity, old.id, own)
+                dropped = _make_room(db, root, identity, old.id, own, service.clock.now_ms())
                 for watched in concerned:
                     service.let_go(watched)
                 store.adopt_root(db, new, service.clock.now_ms())
@@ -126,7 +126,9 @@ def _is_still_there(worktree: Worktree) -> bool:
         return False
 
 
-def _make_room(db: Transaction, root: bytes, identity: RootIdentity, moving: int, own: Watched | None) -> int:
+def _make_room(
+    db: Transaction, root: bytes, identity: RootIdentity, moving: int, own: Watched | None, now_ms: int
+) -> int:
     """Make ``root`` free for another history. One of its own is dropped if it is no more than a first capture, equal to
     the tree as it was recorded just now: the full pass records the same again. Any other is the user's to delete.
     """
@@ -135,7 +137,7 @@ def _make_room(db: Transaction, root: bytes, identity: RootIdentity, moving: int
         if worktree.id == moving or worktree.root != root:
             continue
         if _identity(worktree) != identity:  # of a directory that stood here before
-            store.set_watching(db, worktree.id, watching=False)
+            store.set_watching(db, worktree.id, now_ms, watching=False)
             continue
         watched = own is not None and own.worktree.id == worktree.id
         count = store.CheckpointQuery(db, worktree.id).count()

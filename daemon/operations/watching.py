@@ -91,7 +91,7 @@ def _unregister(service: Service, watched: Watched) -> None:
         if watched.newest() is None and not service.timeline.head(watched.worktree.id).seq:
             store.delete_history(db, watched.worktree.id)
         else:
-            store.set_watching(db, watched.worktree.id, watching=False)
+            store.set_watching(db, watched.worktree.id, service.clock.now_ms(), watching=False)
 
 
 def shown(root: bytes) -> str:
@@ -129,13 +129,13 @@ def _registered(service: Service, root: bytes) -> tuple[Watched, bool]:
                 return watched, False
             service.let_go(watched)
             with service.timeline.database.writing() as db:
-                store.set_watching(db, watched.worktree.id, watching=False)
+                store.set_watching(db, watched.worktree.id, service.clock.now_ms(), watching=False)
     with service.timeline.database.writing() as db:
         known = store.worktrees(db)
         for worktree in known:
             same = (worktree.dev, worktree.ino, worktree.birth_ns) == (identity.dev, identity.ino, identity.birth_ns)
             if worktree.root == root and same:
-                store.set_watching(db, worktree.id, watching=True)
+                store.set_watching(db, worktree.id, service.clock.now_ms(), watching=True)
                 return service.take_up(worktree), True
         common = common_dir(root)
         project = next((w.project for w in known if common and w.common_dir == common), letters(os.urandom(ID_BYTES)))
@@ -183,7 +183,7 @@ def _forget(service: Service, worktree: Worktree, watched: Watched | None, *, de
     if watched is not None:
         service.let_go(watched)
     with service.timeline.database.writing() as db:
-        store.set_watching(db, worktree.id, watching=False)
+        store.set_watching(db, worktree.id, service.clock.now_ms(), watching=False)
         if delete:
             store.delete_history(db, worktree.id)
     if delete:

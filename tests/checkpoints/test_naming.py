@@ -217,9 +217,9 @@ class Shelf:
         self.asked.append("turn_back")
         return self.newest(back)
 
-    def turn_prompt(self, prompt: str) -> Checkpoint | None:
+    def turn_prompt(self, prompt: str) -> list[Checkpoint]:
         self.asked.append("turn_prompt")
-        return self.checkpoints[0] if prompt == "first" and self.checkpoints else None
+        return self.checkpoints[: {"first": 1, "twice": 2}.get(prompt, 0)]
 
 
 SHELF = [
@@ -258,6 +258,7 @@ def test_a_reference_resolves_and_asks_for_nothing_else(reference: Reference, nu
         (IdPrefix("kkxx"), None),
         (IdPrefix("k"), [2, 1]),
         (Name("twice here"), [7, 6]),
+        (TurnPrompt("twice"), [2, 1]),
     ],
 )
 def test_what_fits_several_is_refused_with_the_candidates(reference: Reference, candidates: list[int] | None) -> None:

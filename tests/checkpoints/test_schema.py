@@ -34,7 +34,7 @@ TABLES = {
         " late gap git_head git_branch git_origin added modified removed skipped manifest_hash failed forgotten_ms"
     ),
     "window": (
-        "id worktree kind agent session prompt tool parent began_ms ended_ms began_seq ended_seq declares_tools"
+        "id worktree kind agent session prompt tool parent began_ms ended_ms began_seq ended_seq declares_tools lost"
     ),
     "gap": "id worktree cause opened_ms closed_ms",
     "operation": (

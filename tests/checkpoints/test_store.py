@@ -126,10 +126,9 @@ class TestFinding:
         found = query.turn_back(back)
         assert (found.number if found else None) == number
 
-    @pytest.mark.parametrize(("prompt", "number"), [("p1", 9), ("p0", None), ("p2", None)])
-    def test_by_a_prompt(self, query, prompt, number):
-        found = query.turn_prompt(prompt)
-        assert (found.number if found else None) == number
+    @pytest.mark.parametrize(("prompt", "numbers"), [("p1", [3, 9]), ("p0", []), ("p2", [])])
+    def test_by_a_prompt(self, query, prompt, numbers):
+        assert sorted(found.number for found in query.turn_prompt(prompt)) == numbers
 
     @pytest.mark.parametrize(("number", "before"), [(10, 9), (7, 4), (1, None)])
     def test_the_one_before(self, query, number, before):
@@ -188,7 +187,7 @@ class TestWorktrees:
         first = store.insert_worktree(db, worktree(), 5)
         with pytest.raises(Exception, match="UNIQUE"):
             store.insert_worktree(db, worktree(), 5)
-        store.set_watching(db, first.id, watching=False)
+        store.set_watching(db, first.id, 6, watching=False)
         second = store.insert_worktree(db, worktree(), 5)
         assert [(w.id, w.watching) for w in store.worktrees(db)] == [(first.id, False), (second.id, True)]
 
@@ -265,7 +264,21 @@ class TestWindows:
         assert store.open_windows(db, 2) == []
         store.end_windows(db, frozenset({turn.id}), 9, 6)
         assert store.open_windows(db, 1) == []
-        assert store.session_windows(db, 1, "s") == [replace(turn, ended_seq=9)]
+        assert store.session_windows(db, 1, "s") == [replace(turn, ended_seq=9, ended_at_ms=6)]
+
+    def test_those_that_are_open_end_with_the_record_when_sight_is_lost(self, db):
+        db.execute_sql("insert into head values(1, 7, x'00', 0, 0, 0)")
+        ended, lost = (store.begin_window(db, 1, window("s"), 5) for _ in range(2))
+        other = store.begin_window(db, 2, window("s"), 5)
+        store.end_windows(db, frozenset({ended.id}), 6, 6)
+        store.lose_sight(db, 1, "paused", 8)
+        store.end_windows(db, frozenset({ended.id, lost.id}), 9, 9)
+        assert store.session_windows(db, 1, "s") == [
+            replace(ended, ended_seq=6, ended_at_ms=6),
+            replace(lost, ended_seq=7, ended_at_ms=8, lost="paused"),
+        ]
+        assert store.open_windows(db, 2) == [other]
+        assert store.open_gaps(db, 1) == [("paused", 8)]
 
     def test_a_tool_call_marks_its_turn(self, db):
         turn = store.begin_window(db, 1, window("s"), 5)

@@ -22,7 +22,7 @@ from openoxide.surroundings import this_side
 from tests.cli.answers import NOON, checkpoint, difference, planned, rewound, shown, status
 
 SEALED = {"ok": True, **checkpoint()}
-BEGUN = {"ok": True, "turn": "p", "tool": None, "checkpoint": checkpoint()}
+BEGUN = {"ok": True, "turn": "p", "tool": None, "checkpoint": checkpoint(), "notes": []}
 CALLED = {**BEGUN, "tool": "t"}
 ITEMS = {"ok": True, "items": []}
 WATCHED = {

@@ -22,7 +22,7 @@ from tests.cli.test_commands import EXAMINED, JOINED, MOVED, PAUSED, WATCHED
 ITEM = checkpoint(name="named")
 ITEMS = {"ok": True, "items": [ITEM]}
 KEPT = {"ok": True, **ITEM}
-WINDOW = {"ok": True, "turn": "p", "tool": "t", "checkpoint": ITEM}
+WINDOW = {"ok": True, "turn": "p", "tool": "t", "checkpoint": ITEM, "notes": []}
 FORGOTTEN = {"ok": True, "dry_run": True, "forgotten": [ITEM], "kept": [], "freed_bytes": 0, "notes": ["a note"]}
 LEFT = {"ok": True, "removed": [], "left": []}
 PLAN = planned(restored=[{"path": f"p{number}"} for number in range(30)])

@@ -305,7 +305,9 @@ PATHS = [{"path": EVIL, "reason": EVIL}]
         render.projects([{**PROJECT, "root": EVIL}], NOW),
         render.operations([{**OPERATION, "summary": EVIL}]),
         render.restore({"ok": True, "to": EVIL, "written": PATHS, "skipped": PATHS, "notes": [EVIL]}, verbose=True),
-        render.window({"ok": True, "turn": EVIL, "tool": EVIL, "checkpoint": checkpoint(name=EVIL)}, "began", NOW),
+        render.window(
+            {"ok": True, "turn": EVIL, "tool": EVIL, "checkpoint": checkpoint(name=EVIL), "notes": [EVIL]}, "ended", NOW
+        ),
         changes.plan(planned(restored=PATHS, conflicts=PATHS, notes=[EVIL], git_note=EVIL)),
         changes.diff([difference(EVIL, writer=EVIL, certainty="likely")], "name-status", verbose=True),
         changes.diff([difference(EVIL)], "stat"),

@@ -21,6 +21,7 @@ def main(folder: Path, scenario: str) -> None:
     box.watch()
     write(box.root / "edited.txt", b"second\n")
     if scenario in ("pause", "unpause"):
+        box.call("turn_begin", agent="agent", session="s", prompt="p")
         if scenario == "unpause":
             box.call("pause")
             write(box.root / "meanwhile.txt", b"meanwhile\n")
