@@ -53,7 +53,7 @@ def act(cli: Cli, done: str, ask: Ask) -> int:
 
 def _mention_exact(out: Output, answer: RewindAnswer) -> None:
     if answer["kind"] == "rewind" and stays_newer(answer):
-        out.note("hint: newer files stay; --exact removes them too")
+        out.hint("newer files stay; --exact removes them too")
 
 
 def stays_newer(answer: RewindAnswer) -> bool:

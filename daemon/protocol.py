@@ -207,11 +207,12 @@ class ShowAnswer(CheckpointObject):
 
 
 class Items(TypedDict):
-    """A list; ``next`` is the cursor of the following page."""
+    """A list; ``next`` is the cursor of the following page, ``hint`` what can be done with what is listed."""
 
     ok: bool
     items: list[Any]
     next: NotRequired[str]
+    hint: NotRequired[str]
     note: NotRequired[str]
 
 
