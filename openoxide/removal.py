@@ -22,11 +22,11 @@ from openoxide.paths import APPLICATION_ID, Home
 
 DATABASE, UNINSTALLED, LOCK = "timeline.db", "timeline.db.uninstalled", "oxided.lock"
 _FILES = re.compile(
-    r"timeline\.db(?:-wal|-shm|-journal|\.uninstalled)?|oxided\.lock|config\.toml|logs/oxided\.log(?:\.[0-9]+)?"
+    r"timeline\.db(?:-wal|-shm|-journal|\.uninstalled)?|oxided\.lock|config\.toml(?:\.rejected)?(?:\.new)?|logs/oxided\.log(?:\.[0-9]+)?"
     r"|blobs/[0-9]{8,}\.pack(?:\.aside)?|blobs/big/(?:[0-9a-f]{64}|[0-9a-f]{16}\.tmp)"
 )
 _KINDS = {"oxided.sock": stat.S_IFSOCK, "logs": stat.S_IFDIR, "blobs": stat.S_IFDIR, "blobs/big": stat.S_IFDIR}
-_HISTORY = re.compile(r"timeline\.db.*|oxided\.lock|config\.toml|blobs(?:/.*)?")
+_HISTORY = re.compile(r"timeline\.db.*|oxided\.lock|config\.toml(?:\.rejected)?|blobs(?:/.*)?")
 _LAST = (LOCK, UNINSTALLED)
 _ID_AT = slice(68, 72)  # the application id in SQLite's header
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
