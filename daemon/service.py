@@ -119,6 +119,12 @@ class Service:
                 raise
             return max(holding, key=lambda w: (len(w.root), w.id))
 
+    def rooted(self, root: bytes) -> Worktree | None:
+        """The worktree with this very root, though another one that is watched may hold it."""
+        with self.timeline.database.reading() as db:
+            found = [w for w in store.worktrees(db) if w.root == root]
+        return max(found, key=lambda w: (w.watching, w.id), default=None)
+
     @contextmanager
     def using(self, path: bytes) -> Iterator[Watched]:
         """The worktree of ``path``, attached and locked."""

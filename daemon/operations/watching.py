@@ -157,8 +157,9 @@ def unwatch(service: Service, request: Request, _report: Reporter) -> dict[str, 
     """Stop watching; with ``delete_history`` forget the worktree and all its checkpoints. Acts on a whole worktree, so
     the path must be its root. One that is not watched any more can still be forgotten. ``dry_run`` only counts.
     """
-    worktree = service.known(path(request))
-    if os.path.realpath(path(request)) != worktree.root:
+    root = os.path.realpath(path(request))
+    worktree = service.rooted(root) or service.known(path(request))
+    if root != worktree.root:
         raise UsageError(
             f"{shown(path(request))} is inside the worktree {shown(worktree.root)}",
             hint="name the worktree's root itself",
