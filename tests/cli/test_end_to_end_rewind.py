@@ -326,10 +326,26 @@ def test_what_the_user_changed_too_is_kept_merged_or_overwritten(machine, projec
     answer = machine.json("rewind", "turn:-1", "--yes", "--conflict", conflict, code=3 if conflict == "keep" else 0)
 
     assert paths(answer[group]) == ["text"]
+    assert ("--conflict merge" in answer.get("hint", "")) is (conflict == "keep")
     assert (project / "text").read_text() == content
     if conflict != "keep":
         machine.json("undo", "--yes")
         assert (project / "text").read_text() == "agent\n2\n3\nmine\n"
+
+
+def test_an_undo_in_conflict_says_what_brings_the_path_back(machine, project):
+    (project / "src" / "a.py").write_text("mine\n")
+    sealed(machine)
+    machine.json("rewind", "1", "--yes")
+    (project / "src" / "a.py").write_text("changed since\n")
+
+    ended = machine.run("undo", "--yes", cwd=project / "src")
+
+    assert (ended.code, "undone" in ended.text, "nothing changed: undo" in ended.text) == (3, False, True), ended
+    (proposed,) = commands(ended.complaint)
+    words = shlex.split(proposed)
+    assert machine.run(*words[:2], "--yes", *words[2:], cwd=project / "src").code == 0
+    assert (project / "src" / "a.py").read_text() == "mine\n"
 
 
 def test_one_turn_is_undone_alone(machine, project):
