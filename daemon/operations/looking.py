@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from openoxide.checkpoints import journal, rows, store
@@ -14,7 +16,19 @@ from openoxide.checkpoints.diff import Difference, differences
 from openoxide.checkpoints.journal import Operation, OutcomeKind
 from openoxide.checkpoints.materialise import materialise, prepare_target
 from openoxide.checkpoints.model import ABSENT, Checkpoint, FileState, Kind, Worktree, Writer
-from openoxide.checkpoints.naming import Lookup, Resolved, parse, resolve
+from openoxide.checkpoints.naming import (
+    IdPrefix,
+    Lookup,
+    Moment,
+    Name,
+    Number,
+    Reference,
+    Resolved,
+    TurnBack,
+    TurnPrompt,
+    parse,
+    resolve,
+)
 from openoxide.checkpoints.patch import unified
 from openoxide.checkpoints.plan import within_paths
 from openoxide.checkpoints.timeline import Timeline
@@ -38,7 +52,14 @@ from openoxide.daemon.protocol import (
 )
 from openoxide.daemon.requests import Request, flag, inside, number, optional_text, path, paths, text
 from openoxide.db import Transaction
-from openoxide.errors import NotFoundError, RefusedError, RootVanishedError, StoreDamagedError, UsageError
+from openoxide.errors import (
+    AmbiguousError,
+    NotFoundError,
+    RefusedError,
+    RootVanishedError,
+    StoreDamagedError,
+    UsageError,
+)
 
 PATCH_LIMIT_BYTES = 4 << 20
 
@@ -61,11 +82,39 @@ def holds(root: bytes, path: bytes) -> bool:
     return path == root or path.startswith(root.rstrip(b"/") + b"/")
 
 
+def is_broad(path: bytes) -> bool:
+    """Whether ``path``, a real one, is the user's home directory or holds it."""
+    return holds(path, os.path.realpath(os.fsencode(Path.home())))
+
+
 def named_checkpoint(view: View, name: str) -> tuple[Checkpoint, str]:
     """The checkpoint that ``name`` means, and a note where it is not exactly what was asked for."""
     with view.timeline.database.reading() as db:
-        found = resolved(store.CheckpointQuery(db, view.id), name, view.now_ms)
+        kept, reference = store.CheckpointQuery(db, view.id), parse(name, view.now_ms)
+        try:
+            found = resolve(reference, kept)
+        except NotFoundError as error:
+            raise _explained(error, reference, kept, store.CheckpointQuery(db, view.id, trash=True)) from error
     return found.checkpoint, found.note
+
+
+def _explained(error: NotFoundError, reference: Reference, kept: store.CheckpointQuery, trash: Lookup) -> NotFoundError:
+    """``error`` with what there is instead of the checkpoint that was named."""
+    match reference:
+        case Moment() if oldest := kept.oldest():
+            error.hint = f"the oldest one that is kept is #{oldest.number} of {rfc3339(oldest.created_at_ms)}"
+        case TurnBack() if kept.turn_back(1) is None:
+            return NotFoundError(
+                f"{error.message}: no turn was declared here, or none of them is kept",
+                hint="name a checkpoint or a time; `oxide-ctl turn begin --help` tells how turns are declared",
+            )
+        case Number() | IdPrefix() | Name() | TurnPrompt():
+            with suppress(NotFoundError, AmbiguousError):
+                number = resolve(reference, trash).checkpoint.number
+                return NotFoundError(
+                    f"checkpoint #{number} is in trash", hint=f"`oxide-ctl unforget {number}` takes it back out"
+                )
+    return error
 
 
 def resolved(among: Lookup, name: str, now_ms: int) -> Resolved:
