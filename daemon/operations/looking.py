@@ -29,7 +29,7 @@ from openoxide.checkpoints.naming import (
     parse,
     resolve,
 )
-from openoxide.checkpoints.patch import unified
+from openoxide.checkpoints.patch import GitFile, git_patch
 from openoxide.checkpoints.plan import within_paths
 from openoxide.checkpoints.timeline import Timeline
 from openoxide.checkpoints.tree import Tree
@@ -252,19 +252,20 @@ def writer_name(db: Transaction, writer: Writer) -> str | None:
 
 
 def _patch(timeline: Timeline, difference: Difference) -> str:
-    name = os.fsdecode(difference.path)
-    return unified(name, name, _content(timeline, difference.old), _content(timeline, difference.new))
+    old, new = (_git_file(timeline, state) for state in (difference.old, difference.new))
+    return git_patch(os.fsdecode(difference.path), old, new)
 
 
-def _content(timeline: Timeline, state: FileState) -> bytes | None:
-    if not state.exists:
+def _git_file(timeline: Timeline, state: FileState) -> GitFile | None:
+    """``state`` as git would keep it; None for what it knows nothing of, such as a directory."""
+    if state.kind is Kind.SYMLINK:
+        return GitFile(mode="120000", content=state.target or b"")
+    if state.kind is not Kind.FILE:
         return None
-    if state.kind is Kind.FILE:
-        if state.size > PATCH_LIMIT_BYTES:
-            return b"\0"  # shown as binary: nobody reads a patch of this size
-        assert state.blob is not None
-        return timeline.blobs.read(state.blob)
-    return state.target or b""
+    assert state.blob is not None
+    # a large one is shown as binary: nobody reads a patch of this size
+    content = b"\0" if state.size > PATCH_LIMIT_BYTES else timeline.blobs.read(state.blob)
+    return GitFile(mode="100755" if state.mode & 0o100 else "100644", content=content)
 
 
 def cat(view: View, request: Request) -> bytes:
