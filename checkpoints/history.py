@@ -24,6 +24,7 @@ class Position:
     id: str
     name: str | None
     created_at_ms: int
+    session: str | None
     kept: bool
 
 
@@ -58,12 +59,12 @@ class Positions:
 def read_positions(db: Transaction, worktree: int) -> Positions:
     """Every checkpoint of ``worktree``."""
     query = (
-        "select seq, number, public_id, name, created_ms, failed is null and forgotten_ms is null"
+        "select seq, number, public_id, name, created_ms, session, failed is null and forgotten_ms is null"
         " from checkpoint where worktree = ? order by number"
     )
     sealed = [
-        Position(seq=seq, number=number, id=public_id, name=name, created_at_ms=ms, kept=bool(kept))
-        for seq, number, public_id, name, ms, kept in raw(db).execute(query, (worktree,))
+        Position(seq=seq, number=number, id=public_id, name=name, created_at_ms=ms, session=session, kept=bool(kept))
+        for seq, number, public_id, name, ms, session, kept in raw(db).execute(query, (worktree,))
     ]
     return Positions(sealed)
 
@@ -76,6 +77,20 @@ def version_seqs(db: Transaction, worktree: int, path: bytes, below: int | None,
     """
     found = raw(db).execute(query, (worktree, path, _below(below), -1 if limit is None else limit))
     return [row[0] for row in found]
+
+
+def last_holding(db: Transaction, worktree: int, path: bytes) -> Position | None:
+    """The last kept checkpoint in which ``path`` stands."""
+    query = """
+      select v.seq, v.kind between 1 and 4 from version v join path p on p.id = v.path
+      where p.worktree = ? and p.path = ? order by v.seq desc
+    """
+    positions, until = read_positions(db, worktree), None
+    for seq, stands in raw(db).execute(query, (worktree, path)):
+        if stands and (found := positions.last(seq, until)):
+            return found
+        until = seq
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,37 @@ class _Middle:
     first_line: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitFile:
+    """What git would keep of a path: ``mode`` as it spells it (100644, 100755; 120000 for a link, whose target is the
+    ``content``).
+    """
+
+    mode: str
+    content: bytes
+
+
+def git_patch(path: str, old: GitFile | None, new: GitFile | None) -> str:
+    """As :func:`unified`, with the header that says what a plain patch cannot: modes, links, and files that come or go.
+    What is too large or binary stays the one line, which `git apply` passes over.
+    """
+    if old and new and old.mode[:3] != new.mode[:3]:
+        return git_patch(path, old, None) + git_patch(path, None, new)
+    body = unified(path, path, old.content if old else None, new.content if new else None)
+    if body.startswith(("Binary files ", "Files ")):
+        return body
+    events = []
+    if old is None and new is not None:
+        events = [f"new file mode {new.mode}\n"]
+    elif new is None and old is not None:
+        events = [f"deleted file mode {old.mode}\n"]
+    elif old and new and old.mode != new.mode:
+        events = [f"old mode {old.mode}\n", f"new mode {new.mode}\n"]
+    hunks = body if body.startswith("---") else ""
+    header = f"diff --git {_label('a/' + path)} {_label('b/' + path)}\n"
+    return header + "".join(events) + hunks if events or hunks else ""
+
+
 def unified(path_old: str, path_new: str, old: bytes | None, new: bytes | None, limit_lines: int = 5_000) -> str:
     """The patch from ``old`` to ``new`` (None: no file), empty when they are equal.
 

@@ -231,6 +231,9 @@ class CheckpointQuery:
         """The newest checkpoint, or the one ``back`` before it."""
         return self._first(self._kept().order_by(CheckpointRow.number.desc()).offset(back))
 
+    def oldest(self) -> Checkpoint | None:
+        return self._first(self._kept().order_by(CheckpointRow.number))
+
     def at_moment(self, ms: int) -> Checkpoint | None:
         """The newest checkpoint that is not younger than ``ms``."""
         return self._first(self._kept().where(CheckpointRow.created_ms <= ms).order_by(CheckpointRow.number.desc()))

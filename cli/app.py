@@ -47,6 +47,11 @@ def _hint(error: typer.TyperException) -> str:
     if misplaced in catalogue.BEFORE_THE_COMMAND:
         return f"put {misplaced} before the command"
     context = getattr(error, "ctx", None)
+    if context and "unexpected extra argument" in error.format_message():
+        if isinstance(context.command, _LeafWithPaths):
+            return f"put -- before paths: `{context.command_path} ... -- PATH`"
+        if context.command.name == "checkpoint":
+            return f"a name goes after -m: `{context.command_path} -m 'my message'`"
     return f"`{context.command_path} --help` tells what it takes" if context and context.parent else _HELP_HINT
 
 

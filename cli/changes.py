@@ -41,8 +41,17 @@ def plan(answer: RewindAnswer, *, verbose: bool = False) -> str:
 
 
 def done(answer: RewindAnswer, word: str, *, zone: tzinfo | None = None, verbose: bool = False) -> str:
-    """What a rewind, undo or redo did (``word``: rewound, undone, ...), and how it is taken back."""
-    return "\n".join([f"{word}: {_aim(answer)}", *_body(answer, verbose=verbose), *_way_back(answer, zone)])
+    """What a rewind, undo or redo did (``word``: rewound, undone, ...), and how it is taken back. Where there was
+    nothing to do no operation was recorded, and the word would not be true.
+    """
+    changed = answer["operation"] or any(answer[group] for group in ("restored", "removed", "merged"))
+    return "\n".join(
+        [
+            f"{word if changed else 'nothing changed'}: {_aim(answer)}",
+            *_body(answer, verbose=verbose),
+            *_way_back(answer, zone),
+        ]
+    )
 
 
 def summary(answer: RewindAnswer) -> str:

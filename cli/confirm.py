@@ -35,7 +35,7 @@ def need_terminal(out: Output, hint: str) -> None:
 def show_plan(cli: Cli, plan: RewindAnswer) -> int:
     """A dry run's answer: nothing was done, so nothing was done in part."""
     cli.out.answer(plan, lambda: changes.plan(plan, verbose=cli.out.verbose))
-    _mention_exact(cli.out, plan)
+    _say_what_next(cli.out, plan)
     return EXIT_DONE
 
 
@@ -47,13 +47,14 @@ def act(cli: Cli, done: str, ask: Ask) -> int:
     with cli.progress("working") as progress:
         answer = ask(progress=progress)
     cli.out.answer(answer, lambda: changes.done(answer, done, verbose=cli.out.verbose))
-    _mention_exact(cli.out, answer)
+    _say_what_next(cli.out, answer)
     return EXIT_PARTIAL if answer["conflicts"] else EXIT_DONE
 
 
-def _mention_exact(out: Output, answer: RewindAnswer) -> None:
+def _say_what_next(out: Output, answer: RewindAnswer) -> None:
+    out.hint(answer.get("hint", ""))
     if answer["kind"] == "rewind" and stays_newer(answer):
-        out.note("hint: newer files stay; --exact removes them too")
+        out.hint("newer files stay; --exact removes them too")
 
 
 def stays_newer(answer: RewindAnswer) -> bool:

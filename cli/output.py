@@ -44,6 +44,10 @@ class Output:
         if text and not self.quiet and not self.as_json:
             _complain(text)
 
+    def hint(self, text: str) -> None:
+        """What can be done next, as a note; nothing where ``text`` is empty."""
+        self.note(f"hint: {printable(text)}" if text else "")
+
     def fail(self, error: OpenOxideError) -> int:
         """Reports ``error``; returns its exit code."""
         if self.as_json:

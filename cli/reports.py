@@ -9,6 +9,7 @@ from typing import Any
 from openoxide.cli.render import shortened, table
 from openoxide.cli.units import count, size
 from openoxide.daemon.protocol import PathEntry, SkipsObject, SurveyAnswer, UninstallAnswer, printable
+from openoxide.errors import DaemonUnreachableError
 
 
 def survey(answer: SurveyAnswer, *, verbose: bool = False) -> str:
@@ -49,11 +50,12 @@ def quoted(path: str) -> str:
 def doctor(answer: Mapping[str, Any]) -> str:
     """The findings, the worst first, and what to do about each."""
     daemon = answer["daemon"]
-    told = (
-        f"daemon {daemon['version']}, pid {daemon['pid']}, home {printable(daemon['home'])}"
-        if daemon
-        else "no daemon answers"
-    )
+    if daemon:
+        told = f"daemon {daemon['version']}, pid {daemon['pid']}, home {printable(daemon['home'])}"
+    elif any(problem["kind"] == DaemonUnreachableError.kind for problem in answer["problems"]):
+        told = "no daemon answers"
+    else:
+        told = "nothing is known of the daemon"
     lines = [told, *(line for problem in answer["problems"] for line in _problem(problem))]
     return "\n".join([*lines, *([] if answer["problems"] else ["nothing is wrong"])])
 

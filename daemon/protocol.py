@@ -207,11 +207,12 @@ class ShowAnswer(CheckpointObject):
 
 
 class Items(TypedDict):
-    """A list; ``next`` is the cursor of the following page."""
+    """A list; ``next`` is the cursor of the following page, ``hint`` what can be done with what is listed."""
 
     ok: bool
     items: list[Any]
     next: NotRequired[str]
+    hint: NotRequired[str]
     note: NotRequired[str]
 
 
@@ -275,6 +276,7 @@ class SearchAnswer(Items):
 class RewindAnswer(TypedDict):
     """``rewind``, ``undo`` and ``redo``, and their dry runs (``operation`` is None there). ``plan_seq`` is the position a
     dry run of ``rewind`` looked at: given back with the rewind itself, whatever changed after it is a conflict.
+    ``hint``: what can be done about the conflicts.
     """
 
     ok: bool
@@ -299,6 +301,7 @@ class RewindAnswer(TypedDict):
     undoable_until: str | None
     git_note: str
     plan_seq: NotRequired[int]
+    hint: NotRequired[str]
 
 
 class OperationItem(TypedDict):

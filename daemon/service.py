@@ -15,7 +15,7 @@ from openoxide.checkpoints.model import Checkpoint, Trigger, Worktree
 from openoxide.checkpoints.timeline import Timeline
 from openoxide.clock import Clock
 from openoxide.daemon.background import Background
-from openoxide.daemon.operations.looking import View, holds
+from openoxide.daemon.operations.looking import View, holds, is_broad
 from openoxide.daemon.operations.settling import settle_at_start
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.quiet import QuietSealer
@@ -102,10 +102,9 @@ class Service:
         real = os.path.realpath(path)
         holding = [w for w in self.all_watched() if holds(w.worktree.root, real)]
         if not holding:
-            raise NotFoundError(
-                f"{os.fsdecode(path)} is not in a watched project",
-                hint=f"run `oxide-ctl watch {os.fsdecode(path)}`, or choose another with -C",
-            )
+            hint = f"run `oxide-ctl watch {os.fsdecode(path)}`, or choose another with -C"
+            hint = "change to a project, or choose one with -C" if is_broad(real) else hint
+            raise NotFoundError(f"{os.fsdecode(path)} is not in a watched project", hint=hint)
         return max(holding, key=lambda w: len(w.worktree.root))
 
     def known(self, path: bytes) -> Worktree:
@@ -121,6 +120,12 @@ class Service:
             if not holding:
                 raise
             return max(holding, key=lambda w: (len(w.root), w.id))
+
+    def rooted(self, root: bytes) -> Worktree | None:
+        """The worktree with this very root, though another one that is watched may hold it."""
+        with self.timeline.database.reading() as db:
+            found = [w for w in store.worktrees(db) if w.root == root]
+        return max(found, key=lambda w: (w.watching, w.id), default=None)
 
     @contextmanager
     def using(self, path: bytes) -> Iterator[Watched]:

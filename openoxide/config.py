@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from openoxide.errors import ConflictError, FailedError, RefusedError, UsageError
-from openoxide.fileio import replace_file, write_errors
+from openoxide.errors import ConflictError, FailedError, OpenOxideError, RefusedError, UsageError
+from openoxide.fileio import read_regular, replace_file, write_errors
 from openoxide.paths import Home
-from openoxide.settings import NOT_BUILT, Settings, Value, flat, load_settings, parse_settings
+from openoxide.settings import NOT_BUILT, Settings, Value, flat, load_settings, most, parse_settings
 
 _UNITS: Mapping[str, Mapping[str, int]] = {
     "ms": {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000},
@@ -82,7 +82,10 @@ def parse_value(key: str, words: Sequence[str]) -> Value:
     if found is None or (found[2] and found[2].lower() not in units):
         hint = f"a whole number of {unit}" + (f", or one with a unit: {', '.join(units)}" if units else "")
         raise UsageError(f"{' '.join(words)!r} is not a value of {key}", hint=hint)
-    return int(found[1]) * (units[found[2].lower()] if found[2] else 1)
+    value = int(found[1]) * (units[found[2].lower()] if found[2] else 1)
+    if value > most(key):
+        raise UsageError(f"{words[0]!r} is too much for {key}", hint=f"at most {most(key)} {unit}")
+    return value
 
 
 def change(home: Home, key: str, words: Sequence[str]) -> tuple[Entry, Entry]:
@@ -105,15 +108,14 @@ def change(home: Home, key: str, words: Sequence[str]) -> tuple[Entry, Entry]:
 
 
 def edit(home: Home, run_editor: Callable[[Path], None]) -> bool:
-    """Let ``run_editor`` change a copy and take that over if it is valid; whether anything changed. A copy that is not
-    taken over is kept, and the error says where. ``run_editor`` raises OpenOxideError where it fails.
+    """Let ``run_editor`` change a copy and take that over if it is valid; whether anything changed. The last text that was
+    not taken over is kept in the home, and the error says so. ``run_editor`` raises OpenOxideError where it fails.
     """
     _refuse_link(home)
     before = _read(home)
     start = _template().encode() if before is None else before
     with write_errors("a copy of config.toml"):
-        home.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="config-", dir=home.folder))
+        folder = Path(tempfile.mkdtemp(prefix="oxide-config-"))  # not in the home, where a killed run's would pile up
         copy = folder / home.config.name
         replace_file(copy, start)
     try:
@@ -122,21 +124,38 @@ def edit(home: Home, run_editor: Callable[[Path], None]) -> bool:
         if after != start:
             _take_over(home, before, after)
     except BaseException as error:
-        if copy.exists() and copy.read_bytes() != start:
-            if isinstance(error, FailedError | UsageError | ConflictError):
-                error.hint = f"config.toml is as it was; what you wrote is in {copy}"
-            raise
-        shutil.rmtree(folder)
+        kept = _keep(home, copy, start)
+        if kept is not None and isinstance(error, OpenOxideError):
+            error.hint = f"config.toml is as it was; what you wrote is in {kept}"
+        if kept != copy:
+            shutil.rmtree(folder, ignore_errors=True)
         raise
-    shutil.rmtree(folder)
+    shutil.rmtree(folder, ignore_errors=True)
     return after != start
 
 
 def _edited(copy: Path) -> bytes:
     try:
-        return copy.read_bytes()
-    except FileNotFoundError as error:
-        raise FailedError("the editor left no file behind", hint="config.toml is as it was") from error
+        return read_regular(copy, follow=False)
+    except OSError as error:
+        raise FailedError("the editor left no regular file behind", hint="config.toml is as it was") from error
+
+
+def _keep(home: Home, copy: Path, start: bytes) -> Path | None:
+    """Where the text is that was not taken over, None where nothing was written: in the home, in place of the one
+    before; where that cannot be written, in ``copy`` as it is.
+    """
+    try:
+        written = _edited(copy)
+        if written == start:
+            return None
+        with _locked(home):
+            replace_file(home.rejected_config, written)
+    except FailedError:
+        return None
+    except OSError:
+        return copy
+    return home.rejected_config
 
 
 def _take_over(home: Home, before: bytes | None, after: bytes) -> None:
@@ -166,7 +185,7 @@ def _locked(home: Home) -> Iterator[None]:
 
 def _read(home: Home) -> bytes | None:
     try:
-        return home.config.read_bytes()
+        return read_regular(home.config)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -43,6 +43,15 @@ def replace_file(path: Path, data: bytes) -> None:
     fsync_folder(path.parent)
 
 
+def read_regular(path: Path, *, follow: bool = True) -> bytes:
+    """The bytes of a regular file. Raises OSError for anything else, and never waits for a FIFO's other end."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        return file.read()
+
+
 def fsync_folder(folder: Path) -> None:
     """Make the entries of ``folder`` durable."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -37,6 +37,11 @@ class Home:
         return self.folder / "config.toml"
 
     @property
+    def rejected_config(self) -> Path:
+        """The last text that was edited as ``config.toml`` and did not take its place."""
+        return self.folder / "config.toml.rejected"
+
+    @property
     def logs(self) -> Path:
         return self.folder / "logs"
 

@@ -22,11 +22,11 @@ from openoxide.paths import APPLICATION_ID, Home
 
 DATABASE, UNINSTALLED, LOCK = "timeline.db", "timeline.db.uninstalled", "oxided.lock"
 _FILES = re.compile(
-    r"timeline\.db(?:-wal|-shm|-journal|\.uninstalled)?|oxided\.lock|config\.toml|logs/oxided\.log(?:\.[0-9]+)?"
+    r"timeline\.db(?:-wal|-shm|-journal|\.uninstalled)?|oxided\.lock|config\.toml(?:\.rejected)?(?:\.new)?|logs/oxided\.log(?:\.[0-9]+)?"
     r"|blobs/[0-9]{8,}\.pack(?:\.aside)?|blobs/big/(?:[0-9a-f]{64}|[0-9a-f]{16}\.tmp)"
 )
 _KINDS = {"oxided.sock": stat.S_IFSOCK, "logs": stat.S_IFDIR, "blobs": stat.S_IFDIR, "blobs/big": stat.S_IFDIR}
-_HISTORY = re.compile(r"timeline\.db.*|oxided\.lock|config\.toml|blobs(?:/.*)?")
+_HISTORY = re.compile(r"timeline\.db.*|oxided\.lock|config\.toml(?:\.rejected)?|blobs(?:/.*)?")
 _LAST = (LOCK, UNINSTALLED)
 _ID_AT = slice(68, 72)  # the application id in SQLite's header
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -85,6 +85,18 @@ def remove(home: Home, *, keep_history: bool) -> Removal:
     return Removal(_sizes({name: size for name, size in going.items() if name not in resisting}), _sizes(kept), stays)
 
 
+def is_foreign(home: Home) -> bool:
+    """Whether the folder that is named as the home holds something, and nothing in it tells that it is ours."""
+    with suppress(OSError):  # what cannot be looked into is for whoever uses it to tell
+        folder = os.open(os.path.realpath(home.folder), _FOLDER)
+        try:
+            found = _all_below(folder)
+            return not _databases(folder, found) and not all(_is_ours(name, f.mode) for name, f in found.items())
+        finally:
+            os.close(folder)
+    return False
+
+
 @contextmanager
 def _opened(home: Home) -> Iterator[int]:
     real = os.path.realpath(home.folder)
@@ -118,8 +130,7 @@ def _all_below(folder: int, prefix: str = "") -> dict[str, _Found]:
 
 
 def _refuse_foreign(home: Home, folder: int, found: Mapping[str, _Found], *, keep_history: bool) -> None:
-    ours = [name for name in (DATABASE, UNINSTALLED) if name in found and _is_database_of_ours(folder, name)]
-    if not ours and any(_is_ours(name, entry.mode) for name, entry in found.items()):
+    if not _databases(folder, found) and any(_is_ours(name, entry.mode) for name, entry in found.items()):
         raise RefusedError(
             f"{home.folder} is no OpenOxide home: no database of ours is in it",
             hint="nothing was deleted; look into it, and set OPENOXIDE_HOME to what was used",
@@ -128,6 +139,10 @@ def _refuse_foreign(home: Home, folder: int, found: Mapping[str, _Found], *, kee
         raise RefusedError(
             f"the history in {home.folder} was being deleted before", hint="run `oxide-ctl uninstall` to finish that"
         )
+
+
+def _databases(folder: int, found: Mapping[str, _Found]) -> list[str]:
+    return [name for name in (DATABASE, UNINSTALLED) if name in found and _is_database_of_ours(folder, name)]
 
 
 def _is_database_of_ours(folder: int, name: str) -> bool:

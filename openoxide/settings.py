@@ -56,6 +56,8 @@ MOST_DAYS, MOST = 36_500, 10**12  # beyond these a time is no date any more, or 
 def load_settings(path: Path) -> Settings:
     """The settings in ``path``; defaults where the file does not exist. Raises UsageError that names key and value."""
     try:
+        if path.exists() and not path.is_file():  # reading a FIFO would wait for whoever writes into it
+            raise FailedError(f"{path} cannot be read: it is no regular file", hint="check what it is")
         text = path.read_text("utf-8")
     except FileNotFoundError:
         return Settings()
@@ -90,6 +92,11 @@ def flat(settings: Settings) -> dict[str, Value]:
     }
 
 
+def most(key: str) -> int:
+    """The largest number that ``key`` takes, in its unit."""
+    return MOST_DAYS if key.endswith("_days") else MOST
+
+
 def _section(path: Path, name: str, table: dict[str, Any]) -> CaptureSettings | RetentionSettings:
     cls = _SECTIONS[name]
     defaults = {f.name: getattr(cls(), f.name) for f in fields(cls)}
@@ -97,11 +104,10 @@ def _section(path: Path, name: str, table: dict[str, Any]) -> CaptureSettings | 
         if key not in defaults:
             raise _unknown(path, f"key {name}.{key}", list(defaults), later=f"{name}.{key}" in NOT_BUILT)
         wants_list = isinstance(defaults[key], tuple)
-        most = MOST_DAYS if key.endswith("_days") else MOST
         if wants_list and isinstance(value, list) and all(isinstance(item, str) for item in value):
             table[key] = tuple(value)
-        elif wants_list or isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-            wanted = "a list of names" if wants_list else f"a whole number of 0 or more, up to {most}"
+        elif wants_list or isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most(key):
+            wanted = "a list of names" if wants_list else f"a whole number of 0 or more, up to {most(key)}"
             raise UsageError(f"{path}: {name}.{key} = {value!r} is not {wanted}", hint="correct the file")
     return cls(**table)
 

@@ -14,13 +14,14 @@ from openoxide import config
 from openoxide.cli.context import Cli
 from openoxide.cli.render import table
 from openoxide.daemon.protocol import printable
-from openoxide.errors import EXIT_DONE, FailedError
+from openoxide.errors import EXIT_DONE, FailedError, RefusedError
 from openoxide.paths import home_from
 from openoxide.settings import Value
 
 if TYPE_CHECKING:
     import typer
 
+EDITOR_HINT = "set VISUAL or EDITOR to an editor that is installed"
 RESTART = "the daemon that runs takes it up when it is started again: `oxide-ctl stop`, the next command starts it"
 
 
@@ -70,7 +71,7 @@ def edit(cli: Cli) -> int:
     Example: oxide-ctl config edit
     """
     home = home_from(os.environ)
-    changed = config.edit(home, partial(_run_editor, as_json=cli.out.as_json))
+    changed = config.edit(home, partial(_run_editor, _editor(cli), as_json=cli.out.as_json))
     restart = changed and cli.client.runs()
     answer = {"ok": True, "path": printable(str(home.config)), "changed": changed, "restart_needed": restart}
     cli.out.answer(answer, lambda: "config.toml is changed" if changed else "nothing was changed")
@@ -78,16 +79,27 @@ def edit(cli: Cli) -> int:
     return EXIT_DONE
 
 
-def _run_editor(copy: Path, *, as_json: bool) -> None:
-    named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+def _editor(cli: Cli) -> list[str]:
+    """The words that start the editor."""
+    named = next((named for variable in ("VISUAL", "EDITOR") if (named := os.environ.get(variable, "").strip())), None)
+    if named is None and not cli.out.may_ask:
+        hint = "name one, or use `oxide-ctl config set KEY VALUE`"
+        raise RefusedError("there is no terminal for an editor, and neither VISUAL nor EDITOR is set", hint=hint)
     try:
-        words = shlex.split(named)
+        return shlex.split(named or "vi")
+    except ValueError as error:
+        raise FailedError(f"the editor {named!r} cannot be started: {error}", hint=EDITOR_HINT) from error
+
+
+def _run_editor(words: list[str], copy: Path, *, as_json: bool) -> None:
+    try:
         # with --json standard output is the answer's alone
         code = subprocess.run([*words, str(copy)], check=False, stdout=sys.stderr if as_json else None).returncode
-    except (OSError, ValueError) as error:
-        raise FailedError(f"the editor {named!r} cannot be started: {error}", hint="set VISUAL or EDITOR") from error
+    except OSError as error:
+        why = error.strerror or error
+        raise FailedError(f"the editor {words[0]!r} cannot be started: {why}", hint=EDITOR_HINT) from error
     if code:
-        raise FailedError(f"the editor {named!r} ended with {code}", hint="config.toml is as it was")
+        raise FailedError(f"the editor {words[0]!r} ended with {code}", hint="config.toml is as it was")
 
 
 def _object(item: config.Entry) -> dict[str, Any]:

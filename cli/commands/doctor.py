@@ -13,7 +13,7 @@ from openoxide.cli.units import count
 from openoxide.daemon.client import STOP_HINT
 from openoxide.daemon.protocol import DoctorAnswer, printable
 from openoxide.errors import EXIT_DONE, EXIT_FAILED, OpenOxideError
-from openoxide.health import ERROR, NOTE, WARNING, Problem, home_problems, side_problems
+from openoxide.health import ERROR, NOTE, WARNING, Problem, foreign_problems, home_problems, side_problems
 from openoxide.paths import home_from
 from openoxide.surroundings import Side, this_side
 
@@ -47,12 +47,14 @@ def doctor(
 
 def _looked(cli: Cli, *, fix: bool) -> tuple[Sequence[Problem], dict[str, Any] | None]:
     """The problems and the daemon; where none answers, what can be seen without one."""
-    ours = this_side(os.environ)
+    ours, home = this_side(os.environ), home_from(os.environ)
+    if foreign := foreign_problems(home):  # a daemon would make it its own
+        return foreign, None
     try:
         answer = cli.client.doctor(fix=fix)
     except OpenOxideError as error:
         unanswered = Problem(error.kind, ERROR, error.message, error.hint)
-        return [unanswered, *home_problems(home_from(os.environ), fix=fix), *side_problems(ours, Side())], None
+        return [unanswered, *home_problems(home, fix=fix), *side_problems(ours, Side())], None
     return [*_told(answer), *_version(answer), *side_problems(ours, _side(answer))], answer["daemon"]
 
 

@@ -50,6 +50,7 @@ def history(
     answer = cli.client.history(cli.path, file=None if path is None else cli.absolute(path), paths=within, limit=limit)
     cli.out.answer(answer, lambda: past.versions(answer["items"], paths=deleted))
     _tell_more(cli, more="next" in answer, limit=limit)
+    cli.out.hint(answer.get("hint", ""))
     return EXIT_DONE
 
 

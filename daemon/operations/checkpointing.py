@@ -34,4 +34,6 @@ def refuse_taken(checkpoints: store.CheckpointQuery, name: str, but: str = "") -
     """A name means one checkpoint: raises UsageError where another one than ``but`` (an id) has it."""
     taken = [checkpoint for checkpoint in checkpoints.by_name(name) if checkpoint.id != but]
     if taken:
-        raise UsageError(f"checkpoint {taken[0].number} has the name {name!r} already", hint="choose another name")
+        number = taken[0].number
+        hint = f"choose another name, or free it: `oxide-ctl name {number} ''`"
+        raise UsageError(f"checkpoint {number} has the name {name!r} already", hint=hint)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from openoxide.checkpoints import journal, rows, store
@@ -14,8 +16,20 @@ from openoxide.checkpoints.diff import Difference, differences
 from openoxide.checkpoints.journal import Operation, OutcomeKind
 from openoxide.checkpoints.materialise import materialise, prepare_target
 from openoxide.checkpoints.model import ABSENT, Checkpoint, FileState, Kind, Worktree, Writer
-from openoxide.checkpoints.naming import Lookup, Resolved, parse, resolve
-from openoxide.checkpoints.patch import unified
+from openoxide.checkpoints.naming import (
+    IdPrefix,
+    Lookup,
+    Moment,
+    Name,
+    Number,
+    Reference,
+    Resolved,
+    TurnBack,
+    TurnPrompt,
+    parse,
+    resolve,
+)
+from openoxide.checkpoints.patch import GitFile, git_patch
 from openoxide.checkpoints.plan import within_paths
 from openoxide.checkpoints.timeline import Timeline
 from openoxide.checkpoints.tree import Tree
@@ -38,7 +52,14 @@ from openoxide.daemon.protocol import (
 )
 from openoxide.daemon.requests import Request, flag, inside, number, optional_text, path, paths, text
 from openoxide.db import Transaction
-from openoxide.errors import NotFoundError, RefusedError, RootVanishedError, StoreDamagedError, UsageError
+from openoxide.errors import (
+    AmbiguousError,
+    NotFoundError,
+    RefusedError,
+    RootVanishedError,
+    StoreDamagedError,
+    UsageError,
+)
 
 PATCH_LIMIT_BYTES = 4 << 20
 
@@ -61,11 +82,39 @@ def holds(root: bytes, path: bytes) -> bool:
     return path == root or path.startswith(root.rstrip(b"/") + b"/")
 
 
+def is_broad(path: bytes) -> bool:
+    """Whether ``path``, a real one, is the user's home directory or holds it."""
+    return holds(path, os.path.realpath(os.fsencode(Path.home())))
+
+
 def named_checkpoint(view: View, name: str) -> tuple[Checkpoint, str]:
     """The checkpoint that ``name`` means, and a note where it is not exactly what was asked for."""
     with view.timeline.database.reading() as db:
-        found = resolved(store.CheckpointQuery(db, view.id), name, view.now_ms)
+        kept, reference = store.CheckpointQuery(db, view.id), parse(name, view.now_ms)
+        try:
+            found = resolve(reference, kept)
+        except NotFoundError as error:
+            raise _explained(error, reference, kept, store.CheckpointQuery(db, view.id, trash=True)) from error
     return found.checkpoint, found.note
+
+
+def _explained(error: NotFoundError, reference: Reference, kept: store.CheckpointQuery, trash: Lookup) -> NotFoundError:
+    """``error`` with what there is instead of the checkpoint that was named."""
+    match reference:
+        case Moment() if oldest := kept.oldest():
+            error.hint = f"the oldest one that is kept is #{oldest.number} of {rfc3339(oldest.created_at_ms)}"
+        case TurnBack() if kept.turn_back(1) is None:
+            return NotFoundError(
+                f"{error.message}: no turn was declared here, or none of them is kept",
+                hint="name a checkpoint or a time; `oxide-ctl turn begin --help` tells how turns are declared",
+            )
+        case Number() | IdPrefix() | Name() | TurnPrompt():
+            with suppress(NotFoundError, AmbiguousError):
+                number = resolve(reference, trash).checkpoint.number
+                return NotFoundError(
+                    f"checkpoint #{number} is in trash", hint=f"`oxide-ctl unforget {number}` takes it back out"
+                )
+    return error
 
 
 def resolved(among: Lookup, name: str, now_ms: int) -> Resolved:
@@ -203,19 +252,20 @@ def writer_name(db: Transaction, writer: Writer) -> str | None:
 
 
 def _patch(timeline: Timeline, difference: Difference) -> str:
-    name = os.fsdecode(difference.path)
-    return unified(name, name, _content(timeline, difference.old), _content(timeline, difference.new))
+    old, new = (_git_file(timeline, state) for state in (difference.old, difference.new))
+    return git_patch(os.fsdecode(difference.path), old, new)
 
 
-def _content(timeline: Timeline, state: FileState) -> bytes | None:
-    if not state.exists:
+def _git_file(timeline: Timeline, state: FileState) -> GitFile | None:
+    """``state`` as git would keep it; None for what it knows nothing of, such as a directory."""
+    if state.kind is Kind.SYMLINK:
+        return GitFile(mode="120000", content=state.target or b"")
+    if state.kind is not Kind.FILE:
         return None
-    if state.kind is Kind.FILE:
-        if state.size > PATCH_LIMIT_BYTES:
-            return b"\0"  # shown as binary: nobody reads a patch of this size
-        assert state.blob is not None
-        return timeline.blobs.read(state.blob)
-    return state.target or b""
+    assert state.blob is not None
+    # a large one is shown as binary: nobody reads a patch of this size
+    content = b"\0" if state.size > PATCH_LIMIT_BYTES else timeline.blobs.read(state.blob)
+    return GitFile(mode="100755" if state.mode & 0o100 else "100644", content=content)
 
 
 def cat(view: View, request: Request) -> bytes:

@@ -17,6 +17,7 @@ from openoxide.checkpoints.search import Stretch, find_stretches, search_blobs
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import state_object, time_or_none
 from openoxide.daemon.operations.looking import View, require_known, writer_name
+from openoxide.daemon.operations.proposing import bring_back
 from openoxide.daemon.protocol import (
     CheckpointReference,
     Items,
@@ -80,7 +81,11 @@ def _deleted(view: View, request: Request) -> Items:
     with view.timeline.database.reading() as db:
         found = vanished(db, view.id, chosen, _cursor(request), limit + 1 if limit else None)
         telling = _Telling(db, view, [seq for gone in found for seq in (gone.seq, gone.gone_seq)])
-    return _page([telling.gone(item) for item in found], limit, lambda item: item["seq"])
+    answer = _page([telling.gone(item) for item in found], limit, lambda item: item["seq"])
+    held = ((item, at) for item in found if (at := telling.held_last(item)))
+    for newest, at in islice(held, 1):
+        answer["hint"] = f"{bring_back(request, view.worktree.root, at, newest.path)} brings the newest one back"
+    return answer
 
 
 def _search(view: View, request: Request, report: Reporter) -> SearchAnswer:
@@ -127,7 +132,11 @@ class _Telling:
     def gone(self, item: Vanished) -> VersionItem:
         """A path that vanished: when and through whom, with the state and the checkpoint that held it last."""
         state = self._versions[item.seq].state
-        return self._item(item.gone_seq, Status.DELETED.value, state, self._positions.last(item.seq, item.until_seq))
+        return self._item(item.gone_seq, Status.DELETED.value, state, self.held_last(item))
+
+    def held_last(self, item: Vanished) -> Position | None:
+        """The last checkpoint that holds a path that vanished."""
+        return self._positions.last(item.seq, item.until_seq)
 
     def stretch(self, item: Stretch) -> StretchItem:
         """Where a text stood, with the first and the last checkpoint that hold it there, and the first without it."""

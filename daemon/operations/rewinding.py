@@ -6,22 +6,24 @@ Everything happens under the worktree's lock: no checkpoint is sealed in the mid
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import journal, rows, store
 from openoxide.checkpoints.apply import Applied, Applier, attribution
 from openoxide.checkpoints.gitposition import moved_since, read_git
+from openoxide.checkpoints.history import last_holding
 from openoxide.checkpoints.journal import CHANGED, Operation, OperationKind, Outcome, OutcomeKind, Phase
 from openoxide.checkpoints.merging import Resolution
-from openoxide.checkpoints.model import Checkpoint, Trigger
+from openoxide.checkpoints.model import ABSENT, Checkpoint, Trigger
 from openoxide.checkpoints.plan import RewindPlan, Scope, hold_back
 from openoxide.checkpoints.rewind import Request as PlanRequest
 from openoxide.checkpoints.rewind import plan_reverse, plan_rewind
 from openoxide.checkpoints.timeline import Attribute
 from openoxide.daemon.answers import checkpoint_object, left_entries, outcome_entries, planned_outcomes, time_or_none
 from openoxide.daemon.operations.looking import named_checkpoint, require_known
+from openoxide.daemon.operations.proposing import bring_back, typed
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.protocol import RewindAnswer
 from openoxide.daemon.requests import Request, flag, number, optional_text, path, paths, text
@@ -65,9 +67,15 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
         report({"stage": "checkpoint", "done": 0, "total": 0, "bytes": 0})
         before, now_seq = _take_before(watched, full=intent.scope is Scope.ALL, dry_run=dry_run)
         plan = _plan(service, watched, intent, chosen, now_seq, number(request, "plan_seq", least=0))
+        intent = replace(intent, notes=(*intent.notes, *_absences(service, watched, request, intent, chosen, now_seq)))
         if intent.exact and plan.conflicts and intent.resolution is not Resolution.OVERWRITE:
             raise _refused_for(plan)
         answer = _carry_out(service, watched, intent, plan, before, report)
+        if answer["conflicts"] and intent.scope is not Scope.ALL and intent.resolution is Resolution.KEEP:
+            answer["hint"] = (
+                f"--conflict merge takes the {intent.scope.value}'s lines out of what others changed too, "
+                "--conflict overwrite brings it back as a whole"
+            )
         if dry_run:
             answer["plan_seq"] = now_seq
         return answer
@@ -129,6 +137,25 @@ def _plan(
         return hold_back(plan, set(rows.changed_paths(db, worktree, agreed_seq, now_seq)))
 
 
+def _absences(
+    service: Service, watched: Watched, request: Request, intent: Intent, chosen: tuple[bytes, ...], now_seq: int
+) -> Iterator[str]:
+    """A note for each path that was named and stands neither at the target nor now: where it can be had from."""
+    assert intent.target is not None, "a rewind has a target"
+    worktree = watched.worktree
+    with service.timeline.database.reading() as db:
+        then = rows.states_at(db, worktree.id, intent.target.seq, chosen)
+        now = rows.states_at(db, worktree.id, now_seq, chosen)
+        for wanted in chosen:
+            if not wanted or then[wanted] != ABSENT or now[wanted] != ABSENT:
+                continue
+            at = last_holding(db, worktree.id, wanted)
+            has_it = (
+                f"; #{at.number} has it: {bring_back(request, worktree.root, at, wanted)}" if at else ", nor in another"
+            )
+            yield f"{os.fsdecode(wanted)} is not in checkpoint #{intent.target.number}{has_it}"
+
+
 def undo(service: Service, request: Request, report: Reporter) -> RewindAnswer:
     """``undo [N]``."""
     return _walk(service, request, report, OperationKind.UNDO)
@@ -151,25 +178,32 @@ def _walk(service: Service, request: Request, report: Reporter, kind: OperationK
                 else f"there is nothing to {kind.value}",
                 hint="run `oxide-ctl operations`",
             )
-        answers = [_reverse_one(service, watched, kind, report, dry_run=dry_run)]
+        answers = [_reverse_one(service, watched, request, kind, report, dry_run=dry_run)]
         if dry_run and count > 1:
             answers[0]["notes"].append(f"only the first of {count} steps is planned here")
         if not dry_run:  # a second step cannot be planned before the first is done
-            answers += [_reverse_one(service, watched, kind, report, dry_run=False) for _ in range(1, count)]
+            answers += [_reverse_one(service, watched, request, kind, report, dry_run=False) for _ in range(1, count)]
         return answers[0] if len(answers) == 1 else _joined(answers)
 
 
 def _reverse_one(
-    service: Service, watched: Watched, kind: OperationKind, report: Reporter, *, dry_run: bool
+    service: Service, watched: Watched, request: Request, kind: OperationKind, report: Reporter, *, dry_run: bool
 ) -> RewindAnswer:
     reverses = _stack(service, watched, kind)[-1]
     before, now_seq = _take_before(watched, full=False, dry_run=dry_run)
     with service.timeline.database.reading() as db, watched.open_tree() as tree:
         plan = plan_reverse(db, tree, reverses, now_seq)
         target = store.CheckpointQuery(db, watched.worktree.id).by_row(reverses.before or 0)
+    answer = _carry_out(service, watched, _reversal(kind, target, reverses), plan, before, report)
+    if target is not None and answer["conflicts"]:
+        named = typed(request, watched.worktree.root, [item.path for item in plan.conflicts])
+        answer["hint"] = f"`oxide-ctl rewind {target.number} -- {named}` brings back what is in conflict"
+    return answer
+
+
+def _reversal(kind: OperationKind, target: Checkpoint | None, reverses: Operation) -> Intent:
     note = f"reverses {reverses.kind.value} {short(reverses.public_id)}: {reverses.summary}"
-    intent = Intent(kind=kind, target=target, reverses=reverses, notes=(note,))
-    return _carry_out(service, watched, intent, plan, before, report)
+    return Intent(kind=kind, target=target, reverses=reverses, notes=(note,))
 
 
 def _stack(service: Service, watched: Watched, kind: OperationKind) -> list[Operation]:

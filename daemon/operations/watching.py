@@ -15,7 +15,7 @@ from openoxide.checkpoints.tree import identity_of
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, time_or_none
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
-from openoxide.daemon.operations.looking import holds
+from openoxide.daemon.operations.looking import holds, is_broad
 from openoxide.daemon.protocol import (
     Items,
     Lookalike,
@@ -106,8 +106,7 @@ def checked_root(service: Service, named: bytes, *, allow_broad: bool) -> bytes:
         raise UsageError(f"{os.fsdecode(named)} does not exist", hint="name a directory")
     if not os.path.isdir(real):
         raise UsageError(f"{os.fsdecode(named)} is not a directory", hint="name the directory that holds it")
-    home = os.path.realpath(os.fsencode(Path.home()))
-    if (home == real or home.startswith(real.rstrip(b"/") + b"/")) and not allow_broad:
+    if is_broad(real) and not allow_broad:
         raise RefusedError(
             f"{os.fsdecode(real)} is the home directory or holds it",
             hint="name a project inside it, or add --allow-broad if everything in it shall be recorded",
@@ -157,8 +156,9 @@ def unwatch(service: Service, request: Request, _report: Reporter) -> dict[str, 
     """Stop watching; with ``delete_history`` forget the worktree and all its checkpoints. Acts on a whole worktree, so
     the path must be its root. One that is not watched any more can still be forgotten. ``dry_run`` only counts.
     """
-    worktree = service.known(path(request))
-    if os.path.realpath(path(request)) != worktree.root:
+    root = os.path.realpath(path(request))
+    worktree = service.rooted(root) or service.known(path(request))
+    if root != worktree.root:
         raise UsageError(
             f"{shown(path(request))} is inside the worktree {shown(worktree.root)}",
             hint="name the worktree's root itself",

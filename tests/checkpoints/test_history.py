@@ -15,7 +15,9 @@ from openoxide.errors import StoreDamagedError
 
 
 def position(number: int, seq: int, *, kept: bool = True) -> Position:
-    return Position(seq=seq, number=number, id=f"id{number}", name=None, created_at_ms=1_000 * number, kept=kept)
+    return Position(
+        seq=seq, number=number, id=f"id{number}", name=None, created_at_ms=1_000 * number, session=None, kept=kept
+    )
 
 
 SEALED = [position(1, 5), position(2, 5), position(3, 9, kept=False), position(4, 20)]

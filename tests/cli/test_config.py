@@ -142,3 +142,14 @@ def test_an_editor_that_is_not_there_is_told(run, home, monkeypatch, named):
     ended = run("config", "edit")
 
     assert (ended.code, "cannot be started" in ended.complaint) == (1, True)
+    assert "hint: set VISUAL or EDITOR" in ended.complaint
+
+
+def test_without_a_terminal_somebody_has_to_name_the_editor(run, home, monkeypatch):
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", " ")
+
+    ended = run("config", "edit")
+
+    assert (ended.code, "neither VISUAL nor EDITOR" in ended.complaint) == (8, True)
+    assert list(home.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from datetime import datetime, timedelta
 
@@ -252,3 +253,52 @@ def test_restore_takes_paths_and_refuses_a_folder_that_holds_something(machine, 
     machine.json("restore", before, "--to", str(out), "--force")
     assert (out / "mine").read_text() == "mine"
     assert (out / "run.sh").exists()
+
+
+def test_a_patch_is_one_that_git_applies(machine, project, tmp_path):
+    (project / "text").write_text("one\ntwo\n")
+    (project / "tool").write_text("#!/bin/sh\n")
+    (project / "blank").touch()
+    (project / "gone").write_text("gone\n")
+    (project / "pointer").symlink_to("text")
+    (project / "was link").symlink_to("text")
+    (project / "was folder").mkdir()
+    first = str(sealed(machine)["number"])
+    (project / "text").write_text("one\n2\n")
+    (project / "text").chmod(0o755)
+    (project / "tool").chmod(0o755)
+    (project / "tool").write_text("#!/bin/bash\n")
+    (project / "blank").chmod(0o755)
+    (project / "gone").unlink()
+    (project / "pointer").unlink()
+    (project / "pointer").symlink_to("tool")
+    (project / "was link").unlink()
+    (project / "was link").write_text("file\n")
+    (project / "was folder").rmdir()
+    (project / "was folder").write_text("file\n")
+    (project / "new link").symlink_to("nowhere")
+    (project / "new folder").mkdir()
+    (project / "new folder" / "empty").touch()
+    second = str(sealed(machine)["number"])
+    for number in (first, second):
+        machine.json("restore", number, "--to", str(tmp_path / number))
+
+    patch = machine.run("diff", first, second, "--patch")
+    (tmp_path / first / "was folder").rmdir()  # git keeps no folders, and the patch says nothing of them
+    applied = subprocess.run(["git", "apply"], cwd=tmp_path / first, input=patch.out, check=False, capture_output=True)
+
+    assert applied.returncode == 0, (applied.stderr, patch.text)
+    made = content_of(tmp_path / first)
+    assert made == content_of(tmp_path / second)
+    assert (made["pointer"], made["new link"]) == ("tool", "nowhere")
+
+
+def content_of(folder):
+    """Every file and link below ``folder`` with what git would keep of it."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            found[str(path.relative_to(folder))] = os.readlink(path)
+        elif path.is_file():
+            found[str(path.relative_to(folder))] = (path.read_bytes(), bool(path.stat().st_mode & 0o100))
+    return found

@@ -100,6 +100,19 @@ def test_a_doctor_without_a_daemon_still_looks(machine):
     assert "no daemon answers" in machine.run("doctor", OPENOXIDE_NO_AUTOSTART="1").text
 
 
+def test_a_doctor_touches_nothing_in_a_folder_that_is_not_ours(machine):
+    machine.home.mkdir(mode=0o755)
+    (machine.home / "theirs").touch(mode=0o644)
+    before = tree_of(machine.home)
+
+    ended = machine.run("--json", "doctor", "--fix")
+
+    assert (ended.code, ended.json["daemon"]) == (1, None)
+    assert [problem["kind"] for problem in ended.json["problems"]] == ["foreign_home"]
+    assert tree_of(machine.home) == before
+    assert machine.home.stat().st_mode & 0o777 == 0o755
+
+
 def test_an_uninstall_takes_everything_of_ours_and_nothing_else(machine, project):
     tree = tree_of(project)
     (project / ".openoxide-staging").mkdir()

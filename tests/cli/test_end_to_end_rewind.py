@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -69,6 +71,53 @@ def test_paths_narrow_a_rewind(machine, project):
 
     assert paths(answer["restored"]) == ["src/a.py"]
     assert (project / "run.sh").read_text() == "changed"
+
+
+def commands(text: str) -> list[str]:
+    """The command lines that a text proposes."""
+    return re.findall("`oxide-ctl ([^`]+)`", text)
+
+
+def test_a_named_path_that_the_checkpoint_lacks_comes_with_the_way_to_it(machine, project):
+    first = sealed(machine)["number"]
+    lost, brief = project / "src" / "it's lost", project / "brief"
+    lost.write_text("precious")
+    held = sealed(machine)["number"]
+    lost.unlink()
+    brief.touch()
+    machine.json("diff", "last")
+    brief.unlink()
+    sealed(machine)
+    named = ("--yes", "--", "it's lost", "../brief", "a.py")
+
+    ended = machine.run("rewind", str(first), *named, cwd=project / "src")
+
+    assert (ended.code, "rewound" in ended.text) == (0, False), ended
+    assert f"nothing changed: rewind to #{first}" in ended.text
+    assert f"src/it's lost is not in checkpoint #{first}; #{held} has it: " in ended.text
+    assert f"brief is not in checkpoint #{first}, nor in another" in ended.text
+    assert "a.py" not in ended.text
+    (proposed,) = [line for line in commands(ended.text) if line.startswith("rewind")]
+    words = shlex.split(proposed)
+    assert machine.run(*words[:2], "--yes", *words[2:], cwd=project / "src").code == 0
+    assert lost.read_text() == "precious"
+
+
+def test_what_a_rewind_proposes_works_whoever_changed_the_path(machine, project):
+    first = sealed(machine)["number"]
+    lost = project / "lost"
+    lost.touch()
+    turn = ("--agent", "codex", "--session", "s", "--prompt", "p")
+    machine.json("turn", "begin", *turn)
+    machine.json("turn", "end", *turn)
+    lost.unlink()
+
+    (note,) = machine.json("rewind", str(first), "--dry-run", "--", "lost")["notes"]
+    listed = machine.run("history", "--deleted")
+
+    assert commands(note) == commands(listed.complaint)
+    machine.run(*shlex.split(commands(note)[0].replace("rewind", "rewind --yes")))
+    assert lost.exists()
 
 
 def test_undo_and_redo_walk_the_operations(machine, project):
@@ -277,10 +326,26 @@ def test_what_the_user_changed_too_is_kept_merged_or_overwritten(machine, projec
     answer = machine.json("rewind", "turn:-1", "--yes", "--conflict", conflict, code=3 if conflict == "keep" else 0)
 
     assert paths(answer[group]) == ["text"]
+    assert ("--conflict merge" in answer.get("hint", "")) is (conflict == "keep")
     assert (project / "text").read_text() == content
     if conflict != "keep":
         machine.json("undo", "--yes")
         assert (project / "text").read_text() == "agent\n2\n3\nmine\n"
+
+
+def test_an_undo_in_conflict_says_what_brings_the_path_back(machine, project):
+    (project / "src" / "a.py").write_text("mine\n")
+    sealed(machine)
+    machine.json("rewind", "1", "--yes")
+    (project / "src" / "a.py").write_text("changed since\n")
+
+    ended = machine.run("undo", "--yes", cwd=project / "src")
+
+    assert (ended.code, "undone" in ended.text, "nothing changed: undo" in ended.text) == (3, False, True), ended
+    (proposed,) = commands(ended.complaint)
+    words = shlex.split(proposed)
+    assert machine.run(*words[:2], "--yes", *words[2:], cwd=project / "src").code == 0
+    assert (project / "src" / "a.py").read_text() == "mine\n"
 
 
 def test_one_turn_is_undone_alone(machine, project):

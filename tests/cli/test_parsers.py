@@ -201,6 +201,22 @@ def test_a_path_with_invalid_bytes_passes_both_parsers():
 
 
 @pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("rewind 1 a", "put -- before paths: `oxide-ctl rewind ... -- PATH`"),
+        ("diff 1 2 a", "put -- before paths: `oxide-ctl diff ... -- PATH`"),
+        ("checkpoint message", "a name goes after -m: `oxide-ctl checkpoint -m 'my message'`"),
+        ("show 1 a", "`oxide-ctl show --help` tells what it takes"),
+    ],
+)
+def test_one_argument_too_many_comes_with_what_was_meant(line, hint):
+    with pytest.raises(UsageError) as raised:
+        app.parse(line.split())
+
+    assert raised.value.hint == hint
+
+
+@pytest.mark.parametrize(
     ("line", "message"),
     [
         ("", "no command was given"),

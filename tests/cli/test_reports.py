@@ -67,7 +67,16 @@ def test_findings_come_with_what_to_do():
         "         close it",
         "fixed    it leaks",
     ]
-    assert reports.doctor({"problems": [], "daemon": None}) == "no daemon answers\nnothing is wrong"
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("daemon_unreachable", "no daemon answers"), ("version_mismatch", "nothing is known of the daemon")],
+)
+def test_only_a_daemon_that_cannot_be_reached_is_said_not_to_answer(kind, told):
+    problem = {"kind": kind, "severity": "error", "message": "m", "hint": "", "fixed": False}
+
+    assert reports.doctor({"problems": [problem], "daemon": None}).splitlines()[0] == told
 
 
 def test_an_uninstall_says_what_went_and_what_stays():

@@ -43,6 +43,19 @@ def test_the_history_of_a_worktree_that_is_not_watched_can_be_read_and_forgotten
         box.call("log")
 
 
+def test_a_stopped_worktree_in_a_watched_one_can_be_forgotten(box):
+    inner = str(box.root / "sub")
+    box.call("watch", path=inner)
+    box.call("unwatch", path=inner)
+
+    answer = box.call("unwatch", path=inner, delete_history=True)
+
+    assert (answer["root"], answer["history_deleted"]) == (inner, True)
+    assert [item["root"] for item in box.call("projects")["items"]] == [str(box.root)]
+    with pytest.raises(UsageError, match="inside the worktree"):
+        box.call("unwatch", path=inner, delete_history=True)
+
+
 def test_watching_again_goes_on_with_the_history(box):
     box.call("unwatch")
     assert box.watch()["created"]

@@ -77,7 +77,7 @@ def test_an_empty_name_takes_the_name_off(box):
 def test_a_name_means_one_checkpoint(box):
     with pytest.raises(UsageError, match="checkpoint 2 has the name 'second' already") as raised:
         box.call("name", checkpoint="1", name="second")
-    assert raised.value.hint
+    assert "oxide-ctl name 2 ''" in raised.value.hint
     assert shown(box, "1")["name"] is None
 
 
@@ -86,6 +86,36 @@ def test_what_cannot_be_a_name_is_refused(box, new):
     with pytest.raises(UsageError):
         box.call("name", checkpoint="2", name=new)
     assert shown(box)["name"] == "second"
+
+
+@pytest.mark.parametrize("by", ["2", "#2", "second", "id"])
+def test_what_is_in_trash_is_said_to_be_there(box, by):
+    named = shown(box)["id"] if by == "id" else by
+    box.checkpoint()
+    box.call("forget", checkpoints=["2"])
+
+    with pytest.raises(NotFoundError, match="checkpoint #2 is in trash") as raised:
+        box.call("show", checkpoint=named)
+
+    assert "oxide-ctl unforget 2" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("named", "said"), [("@9d", "the oldest one that is kept is #1 of"), ("turn:-1", "no turn was declared here")]
+)
+def test_what_is_not_there_comes_with_what_is(box, named, said):
+    with pytest.raises(NotFoundError) as raised:
+        box.call("show", checkpoint=named)
+
+    assert said in f"{raised.value.message} {raised.value.hint}"
+
+
+def test_nobody_is_told_to_watch_their_home_directory(box, monkeypatch):
+    monkeypatch.setenv("HOME", str(box.root.parent))
+    for path in (box.root.parent, "/"):
+        with pytest.raises(NotFoundError) as raised:
+            box.call("log", path=str(path))
+        assert "watch" not in raised.value.hint
 
 
 @pytest.mark.parametrize("what", ["pin", "unpin", "name"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import tempfile
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -233,9 +235,8 @@ class TestEditing:
             config.edit(home, lambda copy: copy.write_bytes(text) and None)
 
         assert home.config.read_text() == WRITTEN
-        (copy,) = home.folder.glob("config-*/config.toml")
-        assert str(copy) in raised.value.hint
-        assert copy.read_bytes() == text
+        assert str(home.rejected_config) in raised.value.hint
+        assert home.rejected_config.read_bytes() == text
 
     def test_a_file_that_is_wrong_can_be_mended(self, home):
         home.config.write_text("[capture")
@@ -253,12 +254,12 @@ class TestEditing:
             config.edit(home, both)
 
         assert flat(load_settings(home.config))["retention.ttl_days"] == 30
-        assert "config-" in raised.value.hint
+        assert str(home.rejected_config) in raised.value.hint
 
     def test_an_editor_that_leaves_nothing_behind_changes_nothing(self, home):
         home.config.write_text(WRITTEN)
 
-        with pytest.raises(FailedError, match="no file"):
+        with pytest.raises(FailedError, match="no regular file"):
             config.edit(home, lambda copy: copy.unlink())
 
         assert home.config.read_text() == WRITTEN
@@ -281,4 +282,73 @@ class TestEditing:
             config.edit(home, fail)
 
         assert not home.config.exists()
-        assert len(list(home.folder.glob("config-*"))) == typed
+        assert home.rejected_config.exists() is typed
+
+    def test_only_the_last_rejected_text_is_kept(self, home, tmp_path, monkeypatch):
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+        (tmp_path / "temporary").mkdir()
+        for text in ("[first", "[second"):
+            with pytest.raises(UsageError):
+                config.edit(home, lambda copy, text=text: copy.write_text(text) and None)
+
+        assert home.rejected_config.read_text() == "[second"
+        assert stat.S_IMODE(home.rejected_config.stat().st_mode) == 0o600
+        assert os.listdir(home.folder) == ["config.toml.rejected"]
+        assert os.listdir(tmp_path / "temporary") == []
+
+    def test_what_cannot_be_kept_in_the_home_stays_where_it_was_written(self, home):
+        home.rejected_config.mkdir()
+
+        with pytest.raises(UsageError) as raised:
+            config.edit(home, lambda copy: copy.write_text("[wrong") and None)
+
+        copy = Path(raised.value.hint.rpartition(" ")[2])
+        assert copy.read_text() == "[wrong"
+        shutil.rmtree(copy.parent)
+
+    @pytest.mark.parametrize("left", ["directory", "fifo", "link", "no folder"])
+    def test_what_is_no_regular_file_is_told_and_never_followed(self, home, tmp_path, left):
+        (tmp_path / "mine").write_text("[capture]\n")
+
+        def leave(copy: Path) -> None:
+            copy.unlink()
+            match left:
+                case "directory":
+                    copy.mkdir()
+                case "fifo":
+                    os.mkfifo(copy)
+                case "link":
+                    copy.symlink_to(tmp_path / "mine")
+                case _:
+                    copy.parent.rmdir()
+
+        with pytest.raises(FailedError, match="no regular file"):
+            config.edit(home, leave)
+
+        assert os.listdir(home.folder) == []
+        assert (tmp_path / "mine").read_text() == "[capture]\n"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_told_without_waiting(home, make):
+    make(home.config)
+    for act in (
+        lambda: config.entries(home),
+        lambda: config.entry(home, "retention.ttl_days"),
+        lambda: config.change(home, "retention.ttl_days", ["3"]),
+        lambda: config.edit(home, lambda _: None),
+    ):
+        with pytest.raises(FailedError, match="cannot be read"):
+            act()
+
+
+@pytest.mark.parametrize(
+    ("key", "typed", "most"),
+    [("retention.ttl_days", "36501d", "36500 days"), ("capture.quiet_ms", "999999999d", "1000000000000 ms")],
+)
+def test_a_number_out_of_bounds_is_blamed_itself(home, key, typed, most):
+    with pytest.raises(UsageError) as raised:
+        config.change(home, key, [typed])
+
+    assert (repr(typed) in raised.value.message, raised.value.hint) == (True, f"at most {most}")
+    assert str(home.config) not in raised.value.message

@@ -21,6 +21,8 @@ OURS = (
     "timeline.db-wal",
     "oxided.lock",
     "config.toml",
+    "config.toml.new",
+    "config.toml.rejected",
     "logs/oxided.log",
     "logs/oxided.log.1",
     "blobs/00000001.pack",
@@ -98,9 +100,10 @@ def test_a_link_is_not_ours_and_not_followed(home, tmp_path, name):
 def test_the_history_is_kept_when_asked_to(home):
     done = remove(home, keep_history=True)
 
-    assert sorted(os.listdir(home.folder)) == ["blobs", "config.toml", "oxided.lock", "timeline.db", "timeline.db-wal"]
-    assert set(done.removed) == {"logs", "oxided.sock"}
-    assert done.kept.keys() == {"blobs", "config.toml", "oxided.lock", "timeline.db", "timeline.db-wal"}
+    stays = ["blobs", "config.toml", "config.toml.rejected", "oxided.lock", "timeline.db", "timeline.db-wal"]
+    assert sorted(os.listdir(home.folder)) == stays
+    assert set(done.removed) == {"logs", "oxided.sock", "config.toml.new"}
+    assert sorted(done.kept) == stays
     assert (home.blobs / "big" / HASH).exists()
 
 
