@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
-from openoxide.checkpoints.history import Position
+from openoxide.checkpoints import rows
+from openoxide.checkpoints.history import Position, last_holding
+from openoxide.checkpoints.model import ABSENT, Checkpoint
+from openoxide.daemon.operations.looking import View
 from openoxide.daemon.requests import Request, path
 
 FEW_PATHS = 3
@@ -16,6 +19,20 @@ def bring_back(request: Request, root: bytes, position: Position, wanted: bytes)
     """The rewind that takes one path from the checkpoint at ``position``, whoever changed the path since."""
     scope = " --scope all" if position.session else ""
     return f"`oxide-ctl rewind {position.number}{scope} -- {typed(request, root, [wanted])}`"
+
+
+def absences(
+    view: View, request: Request, target: Checkpoint, now_seq: int, chosen: Collection[bytes]
+) -> Iterator[str]:
+    """A note for each path that was named and stands neither at ``target`` nor now: where it can be had from."""
+    with view.timeline.database.reading() as db:
+        then, now = (rows.states_at(db, view.id, seq, chosen) for seq in (target.seq, now_seq))
+        for wanted in filter(None, chosen):
+            if then[wanted] == ABSENT and now[wanted] == ABSENT:
+                at = last_holding(db, view.id, wanted)
+                command = bring_back(request, view.worktree.root, at, wanted) if at else ""
+                has_it = f"; #{at.number} has it: {command}" if at else ", nor in another"
+                yield f"{os.fsdecode(wanted)} is not in checkpoint #{target.number}{has_it}"
 
 
 def typed(request: Request, root: bytes, wanted: Collection[bytes]) -> str:

@@ -6,24 +6,23 @@ Everything happens under the worktree's lock: no checkpoint is sealed in the mid
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import journal, rows, store
 from openoxide.checkpoints.apply import Applied, Applier, attribution
 from openoxide.checkpoints.gitposition import moved_since, read_git
-from openoxide.checkpoints.history import last_holding
 from openoxide.checkpoints.journal import CHANGED, Operation, OperationKind, Outcome, OutcomeKind, Phase
 from openoxide.checkpoints.merging import Resolution
-from openoxide.checkpoints.model import ABSENT, Checkpoint, Trigger
+from openoxide.checkpoints.model import Checkpoint, Trigger
 from openoxide.checkpoints.plan import RewindPlan, Scope, hold_back
 from openoxide.checkpoints.rewind import Request as PlanRequest
 from openoxide.checkpoints.rewind import plan_reverse, plan_rewind
 from openoxide.checkpoints.timeline import Attribute
 from openoxide.daemon.answers import checkpoint_object, left_entries, outcome_entries, planned_outcomes, time_or_none
 from openoxide.daemon.operations.looking import named_checkpoint, require_known
-from openoxide.daemon.operations.proposing import bring_back, typed
+from openoxide.daemon.operations.proposing import absences, typed
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.protocol import RewindAnswer
 from openoxide.daemon.requests import Request, flag, number, optional_text, path, paths, text
@@ -67,7 +66,9 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
         report({"stage": "checkpoint", "done": 0, "total": 0, "bytes": 0})
         before, now_seq = _take_before(watched, full=intent.scope is Scope.ALL, dry_run=dry_run)
         plan = _plan(service, watched, intent, chosen, now_seq, number(request, "plan_seq", least=0))
-        intent = replace(intent, notes=(*intent.notes, *_absences(service, watched, request, intent, chosen, now_seq)))
+        assert intent.target is not None, "a rewind has a target"
+        absent = absences(service.view(watched.worktree), request, intent.target, now_seq, chosen)
+        intent = replace(intent, notes=(*intent.notes, *absent))
         if intent.exact and plan.conflicts and intent.resolution is not Resolution.OVERWRITE:
             raise _refused_for(plan)
         answer = _carry_out(service, watched, intent, plan, before, report)
@@ -135,25 +136,6 @@ def _plan(
         if agreed_seq is None:
             return plan
         return hold_back(plan, set(rows.changed_paths(db, worktree, agreed_seq, now_seq)))
-
-
-def _absences(
-    service: Service, watched: Watched, request: Request, intent: Intent, chosen: tuple[bytes, ...], now_seq: int
-) -> Iterator[str]:
-    """A note for each path that was named and stands neither at the target nor now: where it can be had from."""
-    assert intent.target is not None, "a rewind has a target"
-    worktree = watched.worktree
-    with service.timeline.database.reading() as db:
-        then = rows.states_at(db, worktree.id, intent.target.seq, chosen)
-        now = rows.states_at(db, worktree.id, now_seq, chosen)
-        for wanted in chosen:
-            if not wanted or then[wanted] != ABSENT or now[wanted] != ABSENT:
-                continue
-            at = last_holding(db, worktree.id, wanted)
-            has_it = (
-                f"; #{at.number} has it: {bring_back(request, worktree.root, at, wanted)}" if at else ", nor in another"
-            )
-            yield f"{os.fsdecode(wanted)} is not in checkpoint #{intent.target.number}{has_it}"
 
 
 def undo(service: Service, request: Request, report: Reporter) -> RewindAnswer:
