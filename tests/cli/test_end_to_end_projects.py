@@ -91,7 +91,8 @@ def test_a_doctor_finds_what_is_wrong_and_exits_with_one(machine, project):
 
 
 def test_a_doctor_without_a_daemon_still_looks(machine):
-    machine.home.mkdir(mode=0o755)
+    machine.home.mkdir()
+    machine.home.chmod(0o755)  # whatever the umask is
 
     ended = machine.run("--json", "doctor", OPENOXIDE_NO_AUTOSTART="1")
 
@@ -101,7 +102,8 @@ def test_a_doctor_without_a_daemon_still_looks(machine):
 
 
 def test_a_doctor_touches_nothing_in_a_folder_that_is_not_ours(machine):
-    machine.home.mkdir(mode=0o755)
+    machine.home.mkdir()
+    machine.home.chmod(0o755)  # whatever the umask is
     (machine.home / "theirs").touch(mode=0o644)
     before = tree_of(machine.home)
 
