@@ -220,6 +220,7 @@ class Rewinding(RuleBasedStateMachine):
             Editor(self.root, edit, self.mtime_ns).apply()
 
     def _start(self, wait_ms: int) -> None:
+        self.turn = ""  # nobody saw its end
         self.boot_ms += wait_ms
         self.box.start(self.boot_ms)
 
