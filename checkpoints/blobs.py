@@ -139,6 +139,9 @@ class Blobs:
         """As :meth:`open`, for many: their places are looked up at once."""
         with self._database.looking() as db:
             places = stored.blob_places(db, set(names))
+        needed: dict[Place, int] = {}
+        for place, inner, size in places.values():
+            needed[place] = max(needed.get(place, 0), inner + size)
 
         def open_one(name: BlobHash) -> BinaryIO:
             if name not in places:
@@ -146,16 +149,17 @@ class Blobs:
             place, inner, size = places[name]
             if place.pack is None:
                 return self._packs.open_big(name)
-            return io.BytesIO(self._frame(place)[inner : inner + size])
+            return io.BytesIO(self._frame(place, needed[place])[inner : inner + size])
 
         return open_one
 
-    def _frame(self, place: Place) -> bytes:
+    def _frame(self, place: Place, size: int) -> bytes:
+        """The first ``size`` bytes of a frame, at least."""
         with self._lock:
-            cached = self._frames.get(place)
-        if cached is not None:
+            cached = self._frames.get(place, b"")
+        if len(cached) >= size:
             return cached
-        data = self._packs.read(place)
+        data = self._packs.read(place, size)
         with self._lock:
             self._frames[place] = data
             while len(self._frames) > _CACHED_FRAMES:

@@ -78,7 +78,7 @@ class Capture:
         stat is still the one they were placed with.
         """
         self._placed = placed or {}
-        self._live.expect(paths)
+        self._live.expect({*paths, *(split(path)[0] for path in paths)})
         work = self._worklist(paths)
         if work.pop(b"", False):
             yield from self.everything()

@@ -160,8 +160,12 @@ def ignored_files_below(db: Transaction, worktree: int, directory: bytes, limit:
 
 def path_ids(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[bytes, int]:
     """Row ids of ``paths``, made where they do not exist yet."""
-    raw(db).executemany("insert or ignore into path(worktree, path) values(?, ?)", [(worktree, path) for path in paths])
-    return dict(batched(db, "select path, id from path where worktree = ? and path in ({})", (worktree,), paths))
+    query = "select path, id from path where worktree = ? and path in ({})"
+    known: dict[bytes, int] = dict(batched(db, query, (worktree,), paths))
+    new = [path for path in paths if path not in known]
+    raw(db).executemany("insert or ignore into path(worktree, path) values(?, ?)", [(worktree, path) for path in new])
+    known.update(batched(db, query, (worktree,), new))
+    return known
 
 
 def live_states(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[bytes, FileState]:

@@ -205,7 +205,9 @@ def looks_like(found: os.stat_result, expected: FileState) -> bool:
 def hash_of(fd: int) -> BlobHash:
     """The name of what ``fd`` holds from its start."""
     hasher, offset = Hasher(), 0
-    while chunk := os.pread(fd, _CHUNK, offset):
+    # no larger a buffer than the file: the system hands out and takes back a large one for each call
+    size = min(_CHUNK, os.fstat(fd).st_size + 1)
+    while chunk := os.pread(fd, size, offset):
         hasher.update(chunk)
         offset += len(chunk)
     return hasher.digest()

@@ -108,7 +108,8 @@ class Tree:
         except OSError:
             return False
         try:
-            return os.path.sameopenfile(again, fd)
+            one, other = os.fstat(again), os.fstat(fd)
+            return (one.st_ino, one.st_dev) == (other.st_ino, other.st_dev)
         finally:
             os.close(again)
 
