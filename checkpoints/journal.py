@@ -11,7 +11,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from openoxide.checkpoints.model import BlobHash, FileState, Kind
 from openoxide.checkpoints.rows import from_signed, raw, signed
@@ -59,8 +59,7 @@ CHANGED = frozenset({OutcomeKind.RESTORED, OutcomeKind.REMOVED, OutcomeKind.MERG
 """What became of a path that holds now what the operation put there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of one path. ``blob`` holds bytes that no state names: found in staging, or made by a merge."""
 
     kind: OutcomeKind

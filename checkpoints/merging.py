@@ -47,7 +47,7 @@ def resolve(decisions: Decisions, resolution: Resolution, read: Read, now_ns: in
             case Resolution.KEEP:
                 decisions.contested.append(one)
             case Resolution.OVERWRITE:
-                decisions.changes.append(replace(one.change, reason=f"overwrites {one.change.reason}"))
+                decisions.changes.append(one.change._replace(reason=f"overwrites {one.change.reason}"))
             case Resolution.MERGE:
                 try:
                     _merge(decisions, one, read, now_ns)
@@ -71,7 +71,7 @@ def _merge(decisions: Decisions, contested: Contested, read: Read, now_ns: int) 
     try:
         change = _merged(contested, read, now_ns)
     except NotMergedError as error:
-        decisions.contested.append(replace(contested, change=replace(contested.change, reason=str(error))))
+        decisions.contested.append(replace(contested, change=contested.change._replace(reason=str(error))))
         return
     if change.wanted == change.now:
         decisions.untouched += 1
@@ -93,10 +93,10 @@ def _merged(contested: Contested, read: Read, now_ns: int) -> Change:
     name = blob_hash(text)
     for known in (change.now, change.wanted):
         if (known.kind, known.mode, known.blob) == (Kind.FILE, mode, name):
-            return replace(change, wanted=known, reason="")
+            return change._replace(wanted=known, reason="")
     mtime_ns = change.now.mtime_ns if name == change.now.blob else now_ns
     wanted = FileState(kind=Kind.FILE, mode=mode, size=len(text), mtime_ns=mtime_ns, blob=name)
-    return replace(change, wanted=wanted, reason="", merged=text)
+    return change._replace(wanted=wanted, reason="", merged=text)
 
 
 def _is_mergeable(state: FileState) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import groupby
+from typing import NamedTuple
 
 from openoxide.checkpoints.attribution import made_of, owners, touches, within
 from openoxide.checkpoints.model import (
@@ -36,8 +37,7 @@ class Scope(str, Enum):
     ALL = "all"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathHistory:
+class PathHistory(NamedTuple):
     """What a plan has to know of one path: its state at the checkpoint, its state now, the rows between."""
 
     path: bytes
@@ -46,8 +46,7 @@ class PathHistory:
     versions: tuple[Version, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(NamedTuple):
     """One path to bring from ``now`` to ``wanted``. ``reason`` is ``likely`` where the writer is not sure. ``merged``:
     the bytes of ``wanted`` where a merge made them; the store may not have them yet.
     """
@@ -59,8 +58,7 @@ class Change:
     merged: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class Left(NamedTuple):
     """A path that is left as it is, and why."""
 
     path: bytes
@@ -139,7 +137,7 @@ def decide_all(histories: Iterable[PathHistory], *, exact: bool) -> Decisions:
         if history.now == history.then:
             found.untouched += 1
         elif history.then.kind is Kind.ABSENT and history.now.exists and not (exact or _declared(history)):
-            found.kept.append(replace(change, reason="newer"))
+            found.kept.append(change._replace(reason="newer"))
         else:
             found.changes.append(change)
     return found
@@ -167,10 +165,10 @@ def decide_windows(histories: Iterable[PathHistory], windows: Collection[int]) -
         since = [owner for owner in made_by[first:] if owner is not None]
         change = Change(path=history.path, now=history.now, wanted=wanted)
         if (reason := _not_ours(since, windows)) is not None:
-            found.contested.append(Contested(change=replace(change, reason=reason), own=_own(history, windows)))
+            found.contested.append(Contested(change=change._replace(reason=reason), own=_own(history, windows)))
             continue
         sure = all(owner.certainty is Certainty.SURE for owner in since)
-        found.changes.append(replace(change, reason="" if sure else Certainty.LIKELY.value))
+        found.changes.append(change if sure else change._replace(reason=Certainty.LIKELY.value))
     return found
 
 
@@ -202,7 +200,7 @@ def touch(decisions: Decisions, now_ns: int) -> None:
         elif change.now.same_but_time(change.wanted):
             decisions.untouched += 1
         else:
-            decisions.changes.append(replace(change, wanted=change.wanted._replace(mtime_ns=now_ns)))
+            decisions.changes.append(change._replace(wanted=change.wanted._replace(mtime_ns=now_ns)))
 
 
 def decide_reverse(histories: Iterable[PathHistory], left: Mapping[bytes, FileState]) -> Decisions:
@@ -289,7 +287,7 @@ def _join_databases(
         members = [base, *(base + suffix for suffix in SQLITE_SUFFIXES)]
         held = next((around.held[member] for member in members if member in around.held), None)
         if held is None and not any(member in conflicts for member in members):
-            changes.update({m: replace(kept.pop(m), reason="") for m in members if m in kept})
+            changes.update({m: kept.pop(m)._replace(reason="") for m in members if m in kept})
             continue
         for member in members:
             if changes.pop(member, None) or kept.pop(member, None):
@@ -309,7 +307,7 @@ def _keep_occupied(
         if change.wanted.exists:
             conflicts[change.path] = "directory_not_empty"
         else:
-            kept[change.path] = replace(change, reason="not_empty")
+            kept[change.path] = change._replace(reason="not_empty")
 
 
 def _need_parents(changes: dict[bytes, Change], conflicts: dict[bytes, str], around: Surroundings) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from openoxide.checkpoints.blobs import copy_blob
@@ -83,7 +83,7 @@ class Stager:
                 staged.append(step)
                 continue
             try:
-                staged.append(replace(step, new_ino=self._write(step)))
+                staged.append(step._replace(new_ino=self._write(step)))
             except StoreDamagedError as error:
                 damaged.append((step.path, error))
         if damaged:

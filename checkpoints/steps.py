@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from openoxide.checkpoints.model import ABSENT, FileState, Kind
 from openoxide.checkpoints.plan import OWNER_MAY_CHANGE, Change, RewindPlan
@@ -21,8 +21,7 @@ class Action(str, Enum):
     CLOSE = "close"  # a widened directory gets its mode, whatever became of the step that needed it wide
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(NamedTuple):
     """One step. ``old`` is what must stand there, ``new`` what will; ``new_ino`` names the staged entry of a
     placement once it is staged.
     """

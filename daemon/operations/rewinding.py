@@ -348,7 +348,7 @@ def _as_recorded(
     with service.timeline.database.reading() as db:
         writers = rows.last_writers(db, operation.worktree, done, after.seq)
     return [
-        replace(o, kind=OutcomeKind.CHANGED_SINCE, reason="written to after it was placed")
+        o._replace(kind=OutcomeKind.CHANGED_SINCE, reason="written to after it was placed")
         if o.path in done and writers[o.path].operation != operation.id
         else o
         for o in outcomes

@@ -168,7 +168,7 @@ steps = st.builds(
 
 @given(st.lists(steps, max_size=5))
 def test_steps_are_read_back_as_they_were_committed(memory_database, found):
-    found = [replace(step, number=number) for number, step in enumerate(found)]
+    found = [step._replace(number=number) for number, step in enumerate(found)]
     with memory_database.writing() as db:
         begun = journal.begin(db, replace(operation(0), public_id=f"op{len(journal.operations(db, 1))}"))
         journal.commit_steps(db, begun.id, reversed(found))
