@@ -17,7 +17,7 @@ from openoxide.checkpoints import journal
 from openoxide.checkpoints.exchange import Exchange
 from openoxide.checkpoints.journal import Operation, Outcome, OutcomeKind, Phase
 from openoxide.checkpoints.known import Placed
-from openoxide.checkpoints.model import Certainty, FileState, Kind, Observed, Writer
+from openoxide.checkpoints.model import STAGING_NAME, Certainty, FileState, Kind, Observed, Writer
 from openoxide.checkpoints.plan import Left, RewindPlan
 from openoxide.checkpoints.staging import (
     Stager,
@@ -216,7 +216,7 @@ class Applier:
         """Rows that name what was found, durable before any of it is deleted. A sweep that was cut off here is done again."""
         late = [self._store_stray(step, fd) for step, fd in found.files]
         late += [
-            Outcome(kind=OutcomeKind.LATE, path=step.path, reason=f"left in staging as {step.staged_name}")
+            Outcome(kind=OutcomeKind.LATE, path=step.path, reason=f"left in {_staged(operation, step)}")
             for step in found.folders
         ]
         names = {outcome.blob for outcome in late if outcome.blob is not None}
@@ -258,6 +258,10 @@ class Applier:
     def tidy(self) -> None:
         """Remove the staging folder if it is empty."""
         remove_staging(self._tree)
+
+
+def _staged(operation: Operation, step: Step) -> str:
+    return "/".join((os.fsdecode(STAGING_NAME), operation.staging_name, step.staged_name))
 
 
 def _as_placed(live: os.stat_result, new: FileState) -> bool:

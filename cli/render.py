@@ -6,8 +6,10 @@ them again changes nothing. Without ``verbose`` a list of paths ends after ``MOS
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
+from itertools import chain
 
 from openoxide.cli.units import ago, count, duration, local, size, until
 from openoxide.daemon.protocol import (
@@ -15,6 +17,7 @@ from openoxide.daemon.protocol import (
     CheckpointObject,
     ForgetAnswer,
     JoinAnswer,
+    LateEntry,
     MoveAnswer,
     OperationItem,
     PathEntry,
@@ -208,18 +211,27 @@ def _whereabouts(item: ProjectItem) -> str:
 
 def operations(items: Sequence[OperationItem], zone: tzinfo | None = None) -> str:
     """One line an operation, newest first as they come."""
-    rows = [
-        (
-            short(item["operation"]),
-            local(item["at"], zone),
-            item["kind"],
-            "undone" if item["undone"] else item["phase"],
-            f"+{item['restored']} -{item['removed']} !{item['conflicts']}",
-            "  ".join(filter(None, (printable(item["summary"]), _undoable(item, zone)))),
-        )
-        for item in items
-    ]
-    return table(rows) or "no operations"
+    rows = [_operation_row(item, zone) for item in items]
+    lines = table(rows).split("\n") if rows else []
+    listed = [[line, *map(_late, item["late"])] for line, item in zip(lines, items, strict=True)]
+    return "\n".join(chain.from_iterable(listed)) or "no operations"
+
+
+def _operation_row(item: OperationItem, zone: tzinfo | None) -> tuple[str, ...]:
+    return (
+        short(item["operation"]),
+        local(item["at"], zone),
+        item["kind"],
+        "undone" if item["undone"] else item["phase"],
+        f"+{item['restored']} -{item['removed']} !{item['conflicts']}",
+        "  ".join(filter(None, (printable(item["summary"]), _undoable(item, zone)))),
+    )
+
+
+def _late(listed: LateEntry) -> str:
+    path = printable(listed["path"])
+    how = f": oxide-ctl cat {listed['checkpoint']} {shlex.quote(path)}" if listed["checkpoint"] else ""
+    return f"  {path}  {printable(listed['reason'])}{how}"
 
 
 def entry(listed: PathEntry) -> str:

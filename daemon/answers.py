@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import stat
+from collections import Counter
 from collections.abc import Iterable
 
 from openoxide.checkpoints.diff import Difference
-from openoxide.checkpoints.journal import Outcome, OutcomeKind
+from openoxide.checkpoints.journal import Operation, Outcome, OutcomeKind
 from openoxide.checkpoints.model import Checkpoint, FileState, Kind, Window, Writer
 from openoxide.checkpoints.plan import Change, Left, RewindPlan
 from openoxide.clock import rfc3339
 from openoxide.daemon.protocol import (
     CheckpointObject,
     DiffItem,
+    LateEntry,
     PathEntry,
     StateObject,
     WriterObject,
     path_entry,
     printable,
 )
+from openoxide.ids import short
+
+LATE = "late:"
+"""Stands before the id of an operation where a checkpoint is expected: what was written to the files it displaced."""
 
 
 def checkpoint_object(checkpoint: Checkpoint) -> CheckpointObject:
@@ -121,6 +127,22 @@ def skipped_entries(states: Iterable[tuple[bytes, FileState]]) -> list[PathEntry
 def outcome_entries(outcomes: Iterable[Outcome], kind: OutcomeKind) -> list[PathEntry]:
     """The paths with one kind of outcome."""
     return [path_entry(outcome.path, outcome.reason) for outcome in outcomes if outcome.kind is kind]
+
+
+def late_entries(operation: Operation, outcomes: Iterable[Outcome]) -> list[LateEntry]:
+    """What was written to displaced files: stored, and named as ``cat`` takes it, or still in the staging folder."""
+    seen: Counter[bytes] = Counter()
+    found: list[LateEntry] = []
+    for outcome in outcomes:
+        if outcome.kind is not OutcomeKind.LATE:
+            continue
+        entry: LateEntry = {**path_entry(outcome.path, outcome.reason), "checkpoint": None}
+        if outcome.blob is not None:
+            seen[outcome.path] += 1
+            which = f".{seen[outcome.path]}" if seen[outcome.path] > 1 else ""
+            entry["checkpoint"] = f"{LATE}{short(operation.public_id)}{which}"
+        found.append(entry)
+    return found
 
 
 def planned_outcomes(plan: RewindPlan, left: Iterable[Left], since: Iterable[Left]) -> list[Outcome]:

@@ -45,6 +45,14 @@ class PathEntry(TypedDict):
     size_bytes: NotRequired[int]
 
 
+class LateEntry(PathEntry):
+    """What was written to a file that an operation had displaced. ``checkpoint``: as ``cat`` takes it; None for a folder,
+    which is left where ``reason`` says.
+    """
+
+    checkpoint: str | None
+
+
 class Changed(TypedDict):
     """How many paths differ from the checkpoint before."""
 
@@ -321,6 +329,7 @@ class OperationItem(TypedDict):
     removed: int
     merged: int
     conflicts: int
+    late: list[LateEntry]
     summary: str
 
 

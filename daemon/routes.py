@@ -13,6 +13,7 @@ from openoxide.daemon.operations import (
     forgetting,
     keeping,
     leaving,
+    logbook,
     looking,
     measuring,
     moving,
@@ -37,7 +38,7 @@ LOOKING: Mapping[str, Callable[[View, Request], Any]] = {
     "show": looking.show,
     "cat": looking.cat,
     "restore": looking.restore,
-    "operations": looking.operations,
+    "operations": logbook.operations,
     "history": recalling.history,
 }
 

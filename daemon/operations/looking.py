@@ -13,7 +13,7 @@ from typing import Any
 
 from openoxide.checkpoints import journal, rows, store
 from openoxide.checkpoints.diff import Difference, differences
-from openoxide.checkpoints.journal import Operation, OutcomeKind
+from openoxide.checkpoints.journal import OutcomeKind
 from openoxide.checkpoints.materialise import materialise, prepare_target
 from openoxide.checkpoints.model import ABSENT, Checkpoint, FileState, Kind, Worktree, Writer
 from openoxide.checkpoints.naming import (
@@ -35,16 +35,15 @@ from openoxide.checkpoints.timeline import Timeline
 from openoxide.checkpoints.tree import Tree
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import (
+    LATE,
     checkpoint_object,
     diff_item,
     left_entries,
     skipped_entries,
-    time_or_none,
     writer_object,
 )
 from openoxide.daemon.protocol import (
     Items,
-    OperationItem,
     RestoreAnswer,
     ShowAnswer,
     WriterObject,
@@ -269,10 +268,13 @@ def _git_file(timeline: Timeline, state: FileState) -> GitFile | None:
 
 
 def cat(view: View, request: Request) -> bytes:
-    """``cat CKPT PATH``: the raw bytes of a file, or a link's target."""
-    checkpoint, _ = named_checkpoint(view, text(request, "checkpoint"))
+    """``cat CKPT PATH``: the raw bytes of a file, or a link's target. ``late:OPERATION`` stands for a checkpoint too."""
     named = text(request, "file")
     wanted = inside(view.worktree.root, named)
+    name = text(request, "checkpoint")
+    if name.startswith(LATE):
+        return _late(view, name.removeprefix(LATE), wanted)
+    checkpoint, _ = named_checkpoint(view, name)
     with view.timeline.database.reading() as db:
         state = rows.states_at(db, view.id, checkpoint.seq, [wanted])[wanted]
     if state.kind is Kind.SKIPPED:
@@ -288,6 +290,26 @@ def cat(view: View, request: Request) -> bytes:
         return state.target or b""
     assert state.blob is not None
     return view.timeline.blobs.read(state.blob)
+
+
+def _late(view: View, name: str, wanted: bytes) -> bytes:
+    """What somebody wrote to ``wanted`` when an operation had displaced it. ``name``: the id of the operation, and after a
+    dot which one where there are several.
+    """
+    prefix, _, which = name.partition(".")
+    position = int(which) if which.isascii() and which.isdigit() else 1
+    with view.timeline.database.reading() as db:
+        meant = [o for o in journal.operations(db, view.id) if prefix and o.public_id.startswith(prefix)]
+        if len(meant) > 1:
+            raise AmbiguousError(f"{prefix!r} fits {len(meant)} operations", hint="give more letters of the id")
+        outcomes = journal.outcomes(db, meant[0].id) if meant else []
+    blobs = [o.blob for o in outcomes if o.kind is OutcomeKind.LATE and o.path == wanted and o.blob is not None]
+    if not 0 < position <= len(blobs):
+        raise NotFoundError(
+            f"nothing of {os.fsdecode(wanted)} came late to operation {prefix!r}",
+            hint="`oxide-ctl operations` lists what did",
+        )
+    return view.timeline.blobs.read(blobs[position - 1])
 
 
 def restore(view: View, request: Request) -> RestoreAnswer:
@@ -332,48 +354,3 @@ def _chosen_states(view: View, checkpoint: Checkpoint, chosen: tuple[bytes, ...]
             for directory in chosen:
                 states |= rows.states_below(db, view.id, checkpoint.seq, directory)
     return {p: state for p, state in states.items() if not p.endswith(b"/")}
-
-
-def operations(view: View, request: Request) -> Items:
-    """``operations``: newest first, with what ``undo`` and ``redo`` would reverse."""
-    limit = number(request, "limit")
-    with view.timeline.database.reading() as db:
-        found = journal.operations(db, view.id)
-        undoable, redoable = journal.undo_stack(found)
-        shown = list(reversed(found))[: limit or len(found)]
-        items = [_operation_item(db, view, operation, undoable, redoable, found) for operation in shown]
-    return {"ok": True, "items": items}
-
-
-def _operation_item(
-    db: Transaction,
-    view: View,
-    operation: Operation,
-    undoable: list[Operation],
-    redoable: list[Operation],
-    known: list[Operation],
-) -> OperationItem:
-    checkpoints = store.CheckpointQuery(db, view.id)
-    before = checkpoints.by_row(operation.before or 0)
-    target = checkpoints.by_row(operation.target or 0)
-    counts = dict.fromkeys(OutcomeKind, 0)
-    for outcome in journal.outcomes(db, operation.id):
-        counts[outcome.kind] += 1
-    names = {o.id: o.public_id for o in known}
-    return {
-        "operation": operation.public_id,
-        "kind": operation.kind.value,
-        "at": rfc3339(operation.at_ms),
-        "phase": operation.phase.value,
-        "reverses": names.get(operation.reverses or 0),
-        "undone": any(o.reverses == operation.id and o.phase is journal.Phase.DONE for o in known),
-        "undoable": operation in undoable,
-        "undoable_until": time_or_none(before.expires_at_ms) if before and operation in undoable + redoable else None,
-        "checkpoint": target.id if target else None,
-        "pre_rewind_checkpoint": before.id if before else None,
-        "restored": counts[OutcomeKind.RESTORED],
-        "removed": counts[OutcomeKind.REMOVED],
-        "merged": counts[OutcomeKind.MERGED],
-        "conflicts": counts[OutcomeKind.CONFLICT],
-        "summary": operation.summary,
-    }

@@ -212,6 +212,9 @@ def test_what_was_written_late_is_stored_before_staging_is_emptied(crash):
         late = [o for o in journal.outcomes(db, operation.id) if o.kind is OutcomeKind.LATE]
         assert journal.steps(db, operation.id) == ()
     assert [(o.path, timeline.blobs.read(o.blob)) for o in late] == [(b"changed", b"late")]
+    (listed,) = crash.box.call("operations")["items"][0]["late"]
+    assert (listed["path"], listed["reason"]) == ("changed", "written while it was displaced")
+    assert crash.box.call("cat", checkpoint=listed["checkpoint"], file="changed") == b"late"
     assert not (crash.box.root / os.fsdecode(STAGING_NAME)).exists()
 
 

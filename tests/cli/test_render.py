@@ -266,6 +266,7 @@ OPERATION = {
     "restored": 2,
     "removed": 1,
     "conflicts": 0,
+    "late": [],
     "summary": "to #42",
 }
 PROJECT = {
@@ -292,6 +293,19 @@ def test_operations_and_projects_are_tables():
     """)
 
 
+def test_an_operation_is_followed_by_what_came_too_late():
+    late = [
+        {"path": "my notes", "reason": "written while it was displaced", "checkpoint": "late:oooopppp"},
+        {"path": "d", "reason": "left in .openoxide-staging/oooopppprrrrssss/place-3", "checkpoint": None},
+    ]
+
+    assert render.operations([{**OPERATION, "late": late}], UTC) == screen("""
+        oooopppp  2026-11-29 12:00:00  rewind  done  +2 -1 !0  to #42  undoable until 2026-12-29 12:00:00
+          my notes  written while it was displaced: oxide-ctl cat late:oooopppp 'my notes'
+          d  left in .openoxide-staging/oooopppprrrrssss/place-3
+    """)
+
+
 PATHS = [{"path": EVIL, "reason": EVIL}]
 
 
@@ -303,7 +317,7 @@ PATHS = [{"path": EVIL, "reason": EVIL}]
                           git={"head": EVIL, "branch": EVIL, "origin": ""}), NOW),
         render.status(status([{"root": EVIL, "reason": EVIL, "gaps": [{"cause": EVIL, "opened_at": NOON}]}], home=EVIL), NOW),
         render.projects([{**PROJECT, "root": EVIL}], NOW),
-        render.operations([{**OPERATION, "summary": EVIL}]),
+        render.operations([{**OPERATION, "summary": EVIL, "late": [{"path": EVIL, "reason": EVIL, "checkpoint": None}]}]),
         render.restore({"ok": True, "to": EVIL, "written": PATHS, "skipped": PATHS, "notes": [EVIL]}, verbose=True),
         render.window(
             {"ok": True, "turn": EVIL, "tool": EVIL, "checkpoint": checkpoint(name=EVIL), "notes": [EVIL]}, "ended", NOW
