@@ -71,8 +71,10 @@ class Applier:
         """Stage and exchange. ``operation`` is prepared; its phase is ``swapping`` when this returns."""
         steps = steps_of(plan)
         try:
+            # the only copy of what will be displaced is in the tree until this has been checked
             self._require_before(steps)
             staged, notes = self._stage(operation, steps)
+            # the point of no return: with this commit the operation is settled by its steps, never silently undone
             with self._timeline.database.writing() as db:
                 journal.commit_steps(db, operation.id, staged)
         except BaseException:
@@ -139,6 +141,7 @@ class Applier:
         """Undo an operation whose exchange has not begun; no live path was touched."""
         self._delete_folder(operation)
         self.tidy()
+        # after the folder: a crash in between leaves an open operation without one, which is given up again
         with self._timeline.database.writing() as db:
             journal.finish(db, operation.id, Phase.UNDONE, None, "given up before anything changed", ())
             journal.drop_steps(db, operation.id)
@@ -189,6 +192,7 @@ class Applier:
         for path, step in placed.items():
             if path in skipped or step.new.kind is Kind.DIRECTORY:
                 continue
+            # without reading: the bytes were hashed as they were staged, and a writer leaves its mark on size or time
             live = self._tree.lstat(path)
             if live is None or live.st_ino != step.new_ino or not _as_placed(live, step.new):
                 found.append(path)
@@ -202,11 +206,13 @@ class Applier:
         steps = self._steps(operation)
         with write_errors(f"the staging folder in {os.fsdecode(self._tree.root)}"):
             found = self._strays(operation, steps)
+            # stored now, it could be written to once more before it is deleted
             if found.busy:
                 for _, fd in found.files:
                     os.close(fd)
                 return
             self._record_strays(operation, found)
+            # a folder may be a whole tree of somebody's: it is never read through, stored or deleted, only listed
             if not found.folders:
                 self._delete_folder(operation)
         with self._timeline.database.writing() as db:
@@ -221,6 +227,7 @@ class Applier:
         ]
         names = {outcome.blob for outcome in late if outcome.blob is not None}
         with self._timeline.database.writing() as db:
+            # a sweep that was cut off after this commit finds the same strays again
             known = journal.outcomes(db, operation.id)
             self._timeline.blobs.adopt(db, [], names)
             journal.add_outcomes(db, operation.id, [outcome for outcome in late if outcome not in known])
@@ -280,6 +287,7 @@ def attribution(operation: Operation, steps: Sequence[Step], otherwise: Attribut
     def attribute(seen: Observed) -> Writer:
         step = placed.get(seen.path)
         if step is not None and seen.identity is not None and seen.identity.ino == step.new_ino:
+            # the mode may have lost a setuid bit and the time may be another: neither makes it somebody else's
             same = (seen.state.kind, seen.state.blob, seen.state.target) == (
                 step.new.kind, step.new.blob, step.new.target)  # fmt: skip
             return writer if same else otherwise(seen)

@@ -23,6 +23,7 @@ _CHUNK = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LINUX_PIN, _OTHER_PIN = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW, os.O_NONBLOCK | getattr(os, "O_SYMLINK", 0)
 _PIN = (_LINUX_PIN if hasattr(os, "O_PATH") else _OTHER_PIN) | os.O_CLOEXEC
+# what the kernel says about one path; any other error is trouble of the file system, which interrupts the operation
 _REASONS = {
     errno.ENOENT: "vanished",
     errno.EEXIST: "appeared",
@@ -33,6 +34,7 @@ _REASONS = {
     errno.EXDEV: "other_device",
     errno.EACCES: "permission",
     errno.EPERM: "permission",
+    # rename(2): RENAME_EXCHANGE on a file system that has none, or on a kernel that does not know the flag
     errno.EINVAL: "no_exchange",
     errno.ENOSYS: "no_exchange",
     errno.EOPNOTSUPP: "no_exchange",
@@ -50,6 +52,7 @@ class Exchange:
 
     def __init__(self, tree: Tree, staging: int) -> None:
         self._tree = tree
+        # EXDEV would come only from the rename: a bind mount of the same file system has the same device number
         self._tree.stay_on_mount()
         self._staging = staging
 
@@ -61,6 +64,7 @@ class Exchange:
         """
         self._tree.forget_folders()
         left = self._each(steps, self._forward)
+        # a database of which one member was left goes back as a whole, before anybody can open the halves together
         broken = _databases_of(left, steps)
         if broken:
             undo = [step for step in steps if step.path in broken and step.action is not Action.MODE]
@@ -74,6 +78,7 @@ class Exchange:
     def _each(self, steps: Sequence[Step], act: Callable[[Step], None]) -> list[Left]:
         left: dict[bytes, Left] = {}
         for step in steps:
+            # the steps of a path build on each other; closing a widened directory is due whatever became of the rest
             if step.path in left and step.action is not Action.CLOSE:
                 continue
             try:
@@ -81,6 +86,7 @@ class Exchange:
             except PathConflictError as conflict:
                 left.setdefault(step.path, Left(path=step.path, reason=str(conflict)))
             except OSError as error:
+                # from a look at the path itself; in a rename it is a conflict already (_REASONS)
                 if error.errno != errno.EXDEV:
                     raise
                 left.setdefault(step.path, Left(path=step.path, reason=_REASONS[errno.EXDEV]))
@@ -119,6 +125,7 @@ class Exchange:
         if live is None or not stat.S_ISDIR(live.st_mode):  # done before; what stands there now is the next step's
             return
         mode = stat.S_IMODE(live.st_mode)
+        # rmdir(2) refuses what is not empty: no look before it could be as sure
         self._at(
             path,
             lambda folder, name: os.rmdir(name, dir_fd=folder),
@@ -128,6 +135,7 @@ class Exchange:
 
     def _place(self, step: Step) -> None:
         live = self._tree.lstat(step.path)
+        # nobody else can have this number while the entry is staged, so it tells whether the exchange was made
         done = live is not None and live.st_ino == step.new_ino and live.st_dev == self._tree.dev
         if done and not step.old.exists:
             return
@@ -144,6 +152,7 @@ class Exchange:
             if not done:
                 self._expect(live, step.old)
                 self._exchange(step)
+            # what is in staging now was live a moment ago, and only a descriptor that is open already still leads to it
             reason = self._mismatch(step.staged_name, step.old)
             if reason is not None:
                 self._give_back(step)
@@ -167,6 +176,7 @@ class Exchange:
             known = {errno.EACCES: "permission", errno.EPERM: "permission", errno.EXDEV: "other_device"}
             raise PathConflictError(known.get(error.errno or 0, "vanished")) from error
         try:
+            # not by name: between a look and chmod(2) another directory could take the name
             now = stat.S_IMODE(os.fstat(fd).st_mode)
             if now not in (old, new):
                 raise PathConflictError("changing")
@@ -211,6 +221,7 @@ class Exchange:
             if swapped and self._staged_stat(step.staged_name).st_ino != step.new_ino:
                 raise PathConflictError("changed_later")
         elif step.old.exists:
+            # the same proof the other way: what we placed may have been written to since
             self._exchange(step)
             reason = self._mismatch(step.staged_name, step.new)
             if reason is not None:
@@ -269,6 +280,7 @@ class Exchange:
         try:
             folder = self._tree.folder(directory)
             act(folder, name)
+            # renameat2 follows the descriptor wherever its directory was moved to: only a look afterwards can tell
             if not self._tree.is_folder(directory, folder):
                 inverse(folder, name)
                 self._tree.forget_folders()
@@ -307,6 +319,7 @@ class Exchange:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(name, flags, dir_fd=self._staging)
         try:
+            # first the lease, then the hash: a writer that is there could change what was hashed already
             if is_written_to(fd):
                 return "held_open" + "".join(f" by pid {pid}" for pid in holders(found.st_dev, found.st_ino)[:1])
             return None if hash_of(fd) == expected.blob else "changing"

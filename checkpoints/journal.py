@@ -157,6 +157,7 @@ def finish(
     db: Transaction, operation: int, phase: Phase, after: int | None, summary: str, outcomes: Iterable[Outcome]
 ) -> None:
     """The operation ended in ``phase`` with the checkpoint ``after``; its steps are not needed any more."""
+    # these held the merged bytes until a state does; the outcomes that follow name what became of the paths
     raw(db).execute("delete from outcome where operation = ? and kind = ?", (operation, OutcomeKind.MERGING.value))
     raw(db).execute(
         "update operation set phase = ?, after = ?, summary = ? where id = ?", (phase.value, after, summary, operation)
@@ -208,6 +209,7 @@ def open_operations(db: Transaction, worktree: int) -> list[Operation]:
 
 def unswept(db: Transaction, worktree: int) -> list[Operation]:
     """Ended operations whose staging folder may still hold something."""
+    # steps outlive the operation until its staging folder is gone
     found = raw(db).execute("select distinct operation from step").fetchall()
     ids = {row[0] for row in found}
     return [o for o in operations(db, worktree) if o.id in ids and o.phase not in OPEN_PHASES]

@@ -207,6 +207,7 @@ def decide_reverse(histories: Iterable[PathHistory], left: Mapping[bytes, FileSt
     """Undo and redo: each path goes back to ``then`` if it still holds what the operation ``left`` there."""
     found = Decisions()
     for history in histories:
+        # by state, not by writer: an edit that was taken back by hand leaves nothing to conflict with
         if history.now == history.then:
             found.untouched += 1
         elif history.now != left.get(history.path):
@@ -230,6 +231,7 @@ def complete(decisions: Decisions, around: Surroundings) -> RewindPlan:
         elif (reason := _not_settled(change, around)) is not None:
             conflicts[path] = reason
             del changes[path]
+    # each rule may take changes out that the next one must not see any more, so their order matters
     _join_databases(changes, kept, conflicts, around)
     _keep_occupied(changes, kept, conflicts, around)
     _need_parents(changes, conflicts, around)

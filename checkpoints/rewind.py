@@ -69,6 +69,7 @@ def plan_reverse(db: Transaction, tree: Tree, operation: Operation, now_seq: int
     before, after = checkpoints.by_row(operation.before or 0), checkpoints.by_row(operation.after or 0)
     assert before is not None, "every operation has a checkpoint before"
     assert after is not None, "a finished operation has a checkpoint after"
+    # only what it did: what it kept or left as a conflict is as it was, and perhaps somebody's since
     touched = {o.path for o in journal.outcomes(db, operation.id) if o.kind in CHANGED}
     request = Request(target_seq=before.seq, now_seq=now_seq)
     histories = _histories(db, operation.worktree, sorted(touched), request)
@@ -105,6 +106,7 @@ def _states_then(db: Transaction, worktree: int, seq: int, paths: Iterable[bytes
     found = rows.states_at(db, worktree, seq, paths)
     above = {path: ancestors(path) for path, state in found.items() if not state.exists}
     folders = {folder for parents in above.values() for folder in parents}
+    # both rows that can hide a path: the directory's own, and the one that counts what found no room in it
     hiding = rows.states_at(db, worktree, seq, folders | {folder + b"/" for folder in folders})
     for path, parents in above.items():
         for folder in parents:

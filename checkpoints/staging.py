@@ -38,6 +38,7 @@ def open_staging(tree: Tree) -> int:
     except OSError as error:
         place = os.fsdecode(tree.root + b"/" + STAGING_NAME)
         raise RefusedError(f"{place} is not a directory of ours", hint="move it away and try again") from error
+    # in a shared tree somebody could have made it first and would own what we put into it
     if os.fstat(folder).st_uid != os.geteuid():
         os.close(folder)
         place = os.fsdecode(tree.root + b"/" + STAGING_NAME)
@@ -106,17 +107,20 @@ class Stager:
             os.symlink(new.target or b"", name.encode(), dir_fd=self._folder)
         else:
             os.mkfifo(name, 0o600, dir_fd=self._folder)
+            # by name: opening a FIFO to get a descriptor would wait for its other end, fifo(7)
             os.chmod(name, new.mode & ~_SPECIAL_BITS, dir_fd=self._folder)
         return os.stat(name, dir_fd=self._folder, follow_symlinks=False).st_ino
 
     def _write_file(self, step: Step) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         assert step.new.blob is not None
+        # readable by the owner only until it is complete; the mode that it ends with comes last but for the time
         fd = os.open(step.staged_name, flags, 0o600, dir_fd=self._folder)
         try:
             with self._open_blob(step.new.blob) as source:
                 copy_blob(source, fd, step.new.blob)
             os.fchmod(fd, self._mode_for(step))
+            # after the last write, which would set it again
             os.utime(fd, ns=(step.new.mtime_ns, step.new.mtime_ns))
             return os.fstat(fd).st_ino
         finally:
@@ -169,6 +173,7 @@ def strays(folder: int, steps: Iterable[Step]) -> Strays:
                 if not _is_empty(folder, step.staged_name):
                     folders.append(step)
                 continue
+            # a link holds nothing but its target, a FIFO nothing at all: both stand in the timeline as a whole
             if not stat.S_ISREG(seen.st_mode):
                 continue
             fd = os.open(step.staged_name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -244,6 +249,7 @@ def remove_staging(tree: Tree) -> None:
     if folder is None:
         return
     try:
+        # anything else belongs to another operation, or to somebody who put it here
         if set(os.listdir(folder)) <= {".gitignore"}:
             with contextlib.suppress(FileNotFoundError):  # a crash may have come before it was made
                 os.unlink(".gitignore", dir_fd=folder)

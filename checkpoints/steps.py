@@ -46,14 +46,17 @@ def steps_of(plan: RewindPlan) -> tuple[Step, ...]:
     found: list[tuple[Action, bytes, FileState, FileState]] = [
         (Action.MODE, change.path, change.now, opened[change.path]) for change in plan.opened
     ]
+    # removals first and deepest first: they make room for what is placed, and empty the directories that go
     for change in reversed(changes):
         if change.now.exists and not _exchangeable(change) and not _only_mode(change):
             action = Action.RMDIR if change.now.kind is Kind.DIRECTORY else Action.REMOVE
             found.append((action, change.path, change.now, ABSENT))
+    # parents first: a file needs its directory
     for change in changes:
         if change.wanted.exists and not _only_mode(change):
             old = change.now if _exchangeable(change) else ABSENT
             found.append((Action.PLACE, change.path, old, change.wanted))
+    # modes last, deepest first: a directory that shuts us out may be any directory above the next one
     for change in reversed(changes):
         if change.wanted.kind is Kind.DIRECTORY and change.path not in opened:
             old = change.now if _only_mode(change) else FileState(kind=Kind.DIRECTORY, mode=NEW_FOLDER_MODE)
