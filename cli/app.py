@@ -28,10 +28,8 @@ _CONTEXT = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD,
 
 def parse(arguments: list[str]) -> Call | int:
     """The call that ``arguments`` spell, or the exit code where help or the version was all that was asked for."""
-    app = _plain(cls=_Root, invoke_without_command=True)
-    app.callback()(_root)
     try:
-        parsed: Call | int = typer.main.get_command(app).main(arguments, PROGRAM, standalone_mode=False)
+        parsed: Call | int = root().main(arguments, PROGRAM, standalone_mode=False)
     except _HelpAsked as asked:
         help_text = asked.text
         Output(as_json=arguments[:1] == ["--json"]).answer({"ok": True, "help": help_text}, lambda: help_text)
@@ -40,6 +38,13 @@ def parse(arguments: list[str]) -> Call | int:
         message = error.format_message().rstrip(".")
         raise UsageError(message[:1].lower() + message[1:], hint=_hint(error)) from error
     return parsed
+
+
+def root() -> Any:
+    """All commands below one, as typer's object."""
+    app = _plain(cls=_Root, invoke_without_command=True)
+    app.callback()(_root)
+    return typer.main.get_command(app)
 
 
 def _hint(error: typer.TyperException) -> str:

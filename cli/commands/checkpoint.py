@@ -20,7 +20,10 @@ def checkpoint(
     name: Annotated[str | None, typer.Option("-m", metavar="NAME", help="a name to find it by")] = None,
     pin: Annotated[bool, typer.Option("--pin", help="never let it expire")] = False,
 ) -> int:
-    """Seal a checkpoint now, also where nothing has changed."""
+    """Seal a checkpoint now, also where nothing has changed.
+
+    Example: oxide-ctl checkpoint -m before-agent
+    """
     answer = cli.client.checkpoint(cli.path, name=name, pin=pin)
     cli.out.answer(answer, lambda: answer["id"] if cli.out.quiet else render.checkpoint(answer, cli.now))
     return EXIT_DONE
@@ -39,7 +42,10 @@ def log(
         str | None, typer.Option("--since", metavar="WHEN", help="only those since @2h, @14:05 or a checkpoint")
     ] = None,
 ) -> int:
-    """List sealed checkpoints, newest first."""
+    """List sealed checkpoints, newest first.
+
+    Example: oxide-ctl log --since @2h
+    """
     if limit is None and cli.out.on_terminal:
         limit = SCREEN_LIMIT
     if since is not None:
@@ -54,7 +60,10 @@ def log(
 def show(
     cli: Cli, *, checkpoint: Annotated[str, typer.Argument(metavar="CKPT", help="which one: 42, an id, a name, @10m")]
 ) -> int:
-    """Show one checkpoint: its changes, writers, git position and what it skipped."""
+    """Show one checkpoint: its changes, writers, git position and what it skipped.
+
+    Example: oxide-ctl show last
+    """
     answer = cli.client.show(cli.path, cli.checkpoint(checkpoint))
     cli.out.answer(answer, lambda: render.show(answer, cli.now, verbose=cli.out.verbose))
     return EXIT_DONE

@@ -40,7 +40,7 @@ def completion(
 ) -> int:
     """Print the script with which a shell completes commands, options, checkpoints and paths.
 
-    Example: oxide-ctl completion bash > ~/.local/share/bash-completion/completions/oxide-ctl
+    Example: oxide-ctl completion zsh > ~/.zfunc/_oxide-ctl
     """
     if checkpoints:
         return _offer_checkpoints(cli)

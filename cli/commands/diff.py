@@ -23,7 +23,10 @@ def diff(
     patch: Annotated[bool, typer.Option("--patch", help="what changed inside text files")] = False,
     paths: Sequence[str] = (),
 ) -> int:
-    """Compare A with B, or with the worktree as it is now."""
+    """Compare A with B, or with the worktree as it is now.
+
+    Example: oxide-ctl diff before-agent --patch -- src
+    """
     if stat + name_status + patch > 1:
         raise UsageError("--stat, --name-status and --patch exclude one another")
     style: changes.Style = "stat" if stat else "patch" if patch else "name-status"
@@ -40,6 +43,9 @@ def cat(
     checkpoint: Annotated[str, typer.Argument(metavar="CKPT", help="as it was there")],
     file: Annotated[str, typer.Argument(metavar="PATH", help="the file")],
 ) -> int:
-    """Print the raw bytes of a file as it was, nothing else."""
+    """Print the raw bytes of a file as it was, nothing else.
+
+    Example: oxide-ctl cat @10m src/main.py > main.before.py
+    """
     cli.out.raw(cli.client.cat(cli.path, cli.checkpoint(checkpoint), cli.absolute(file)))
     return EXIT_DONE

@@ -30,7 +30,10 @@ def doctor(
         bool, typer.Option("--fix", help="repair what can be repaired without taking anything away")
     ] = False,
 ) -> int:
-    """Look for what is wrong with the daemon, its home and the watched trees. Exits with 1 if there is anything."""
+    """Look for what is wrong with the daemon, its home and the watched trees. Exits with 1 if there is anything.
+
+    Example: oxide-ctl doctor --fix
+    """
     found, daemon = _looked(cli, fix=fix)
     problems = sorted(found, key=lambda problem: (problem.fixed, _ORDER.index(problem.severity)))
     wrong = [problem for problem in problems if not problem.fixed and problem.severity != NOTE]

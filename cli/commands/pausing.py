@@ -21,7 +21,10 @@ def pause(
         str | None, typer.Option("--for", metavar="TIME", help="30m, 1h, 2d (default: until `unpause`)")
     ] = None,
 ) -> int:
-    """Record nothing of a project for a while. Checkpoints and rewinds are refused until then; a restart ends nothing."""
+    """Record nothing of a project for a while. Checkpoints and rewinds are refused until then; a restart ends nothing.
+
+    Example: oxide-ctl pause --for 1h
+    """
     for_ms = span_ms(lasting) if lasting is not None else None
     answer = cli.client.pause(cli.absolute(path or ""), for_ms=for_ms)
     cli.out.answer(answer, lambda: render.pause(answer, cli.now))
@@ -33,7 +36,10 @@ def unpause(
     *,
     path: Annotated[str | None, typer.Argument(metavar="PATH", help="default: the working directory")] = None,
 ) -> int:
-    """Go on recording; returns when what changed meanwhile is recorded."""
+    """Go on recording; returns when what changed meanwhile is recorded.
+
+    Example: oxide-ctl unpause
+    """
     with cli.progress("capturing") as report:
         answer = cli.client.unpause(cli.absolute(path or ""), progress=report)
     cli.out.answer(answer, lambda: render.pause(answer, cli.now))

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def projects(cli: Cli) -> int:
-    """List all known projects and worktrees; says where one that is gone may be now."""
+    """List all known projects and worktrees; says where one that is gone may be now.
+
+    Example: oxide-ctl projects
+    """
     answer = cli.client.projects()
     cli.out.answer(answer, lambda: render.projects(answer["items"], cli.now))
     for item in answer["items"]:
@@ -31,7 +34,10 @@ def move(
     new: Annotated[str, typer.Argument(metavar="NEW", help="where it is now; OLD again for a directory made anew")],
     yes: Annotated[bool, typer.Option("--yes", help="also though the tree still is at OLD")] = False,
 ) -> int:
-    """Let the history of a project directory that was moved, copied or made anew go on where it is now."""
+    """Let the history of a project directory that was moved, copied or made anew go on where it is now.
+
+    Example: oxide-ctl projects move ~/src/my-app ~/work/my-app
+    """
     answer = _moved(cli, cli.absolute(old), cli.absolute(new), yes=yes)
     cli.out.answer(answer, lambda: render.moved(answer, cli.now))
     return EXIT_DONE
@@ -54,7 +60,10 @@ def join(
     first: Annotated[str, typer.Argument(metavar="A", help="a worktree, also one that is gone")],
     second: Annotated[str, typer.Argument(metavar="B", help="another")],
 ) -> int:
-    """Declare two worktrees one project. Each keeps its own history."""
+    """Declare two worktrees one project. Each keeps its own history.
+
+    Example: oxide-ctl projects join ~/src/my-app ~/src/my-app-2
+    """
     answer = cli.client.join_projects(cli.absolute(first), cli.absolute(second))
     cli.out.answer(answer, lambda: render.joined(answer))
     return EXIT_DONE

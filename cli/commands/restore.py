@@ -21,7 +21,10 @@ def restore(
     force: Annotated[bool, typer.Option("--force", help="also into one that is not empty")] = False,
     paths: Sequence[str] = (),
 ) -> int:
-    """Copy a checkpoint, or some paths of it, into another directory."""
+    """Copy a checkpoint, or some paths of it, into another directory.
+
+    Example: oxide-ctl restore before-agent --to /tmp/then -- src
+    """
     named, wanted = cli.checkpoint(checkpoint), [cli.absolute(path) for path in paths]
     with cli.progress("restoring") as report:
         answer = cli.client.restore(cli.path, named, cli.absolute(to), paths=wanted, force=force, progress=report)

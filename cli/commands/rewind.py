@@ -57,7 +57,10 @@ def rewind(
     abort: Annotated[bool, typer.Option("--abort", help="take an interrupted rewind back")] = False,
     paths: Sequence[str] = (),
 ) -> int:
-    """Bring the worktree back to a checkpoint. A checkpoint of the state before is sealed first, and `undo` returns to it."""
+    """Bring the worktree back to a checkpoint. A checkpoint of the state before is sealed first, and `undo` returns to it.
+
+    Example: oxide-ctl rewind turn:-1 --dry-run
+    """
     if go_on or abort:
         return _settle(cli, go_on=go_on, abort=abort, others=any((checkpoint, turn, only, paths)))
     actions = {"both": both, "conversation": conversation, "code": code,

@@ -21,7 +21,10 @@ def undo(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would happen")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> int:
-    """Take back the last N rewinds; what was written since stays, as a conflict."""
+    """Take back the last N rewinds; what was written since stays, as a conflict.
+
+    Example: oxide-ctl undo --dry-run
+    """
     return _step(cli, "undo", "undone", partial(cli.client.undo, cli.path, count=steps), dry_run=dry_run, yes=yes)
 
 
@@ -32,14 +35,20 @@ def redo(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would happen")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> int:
-    """Do again what the last N undos took back."""
+    """Do again what the last N undos took back.
+
+    Example: oxide-ctl redo
+    """
     return _step(cli, "redo", "redone", partial(cli.client.redo, cli.path, count=steps), dry_run=dry_run, yes=yes)
 
 
 def operations(
     cli: Cli, *, limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="at most N")] = None
 ) -> int:
-    """List the rewinds, undos and redos of the worktree, newest first, and how long each can be undone."""
+    """List the rewinds, undos and redos of the worktree, newest first, and how long each can be undone.
+
+    Example: oxide-ctl operations --limit 5
+    """
     answer = cli.client.operations(cli.path, limit=limit)
     cli.out.answer(answer, lambda: render.operations(answer["items"]))
     return EXIT_DONE

@@ -26,7 +26,10 @@ def uninstall(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be removed")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> int:
-    """Stop the daemon and remove the home with all history, and our folders in watched trees. Projects stay as they are."""
+    """Stop the daemon and remove the home with all history, and our folders in watched trees. Projects stay as they are.
+
+    Example: oxide-ctl uninstall --dry-run
+    """
     home = home_from(os.environ)
     planned = removal.plan(home, keep_history=keep_history)
     if not dry_run and not yes:

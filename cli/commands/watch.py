@@ -23,7 +23,10 @@ def watch(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be copied")] = False,
     allow_broad: Annotated[bool, typer.Option("--allow-broad", help="also the home directory, / and above")] = False,
 ) -> int:
-    """Watch a directory tree; returns when its first checkpoint is sealed."""
+    """Watch a directory tree; returns when its first checkpoint is sealed.
+
+    Example: oxide-ctl watch ~/src/my-app --dry-run
+    """
     if dry_run:
         return _survey(cli, cli.absolute(path or ""), allow_broad=allow_broad)
     with cli.progress("capturing") as report:
@@ -58,7 +61,10 @@ def unwatch(
     delete_history: Annotated[bool, typer.Option("--delete-history", help="delete its checkpoints too")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> int:
-    """Stop watching a directory tree; its history stays unless you say otherwise."""
+    """Stop watching a directory tree; its history stays unless you say otherwise.
+
+    Example: oxide-ctl unwatch ~/src/my-app
+    """
     root = cli.absolute(path or "")
     if delete_history and not yes:
         would = cli.client.unwatch(root, delete_history=True, dry_run=True)

@@ -20,7 +20,10 @@ def turn_begin(
     session: Annotated[str, typer.Option("--session", metavar="S", help="the agent's session")],
     prompt: Annotated[str, typer.Option("--prompt", metavar="P", help="the id of the prompt")],
 ) -> int:
-    """Declare that a turn begins; seals the checkpoint before it."""
+    """Declare that a turn begins; seals the checkpoint before it.
+
+    Example: oxide-ctl turn begin --agent codex --session s1 --prompt p1
+    """
     answer = cli.client.turn_begin(cli.path, agent=agent, session=session, prompt=prompt)
     return _answer(cli, answer, "began")
 
@@ -32,7 +35,10 @@ def turn_end(
     session: Annotated[str, typer.Option("--session", metavar="S", help="as at its beginning")],
     prompt: Annotated[str | None, typer.Option("--prompt", metavar="P", help="default: the session's last")] = None,
 ) -> int:
-    """Declare that a turn ended."""
+    """Declare that a turn ended.
+
+    Example: oxide-ctl turn end --agent codex --session s1
+    """
     return _answer(cli, cli.client.turn_end(cli.path, agent=agent, session=session, prompt=prompt), "ended")
 
 
@@ -44,7 +50,10 @@ def tool_begin(
     prompt: Annotated[str | None, typer.Option("--prompt", metavar="P", help="default: the session's last")] = None,
     tool: Annotated[str, typer.Option("--tool", metavar="T", help="the id of the tool call")],
 ) -> int:
-    """Declare that a tool call begins."""
+    """Declare that a tool call begins.
+
+    Example: oxide-ctl tool begin --agent codex --session s1 --tool t1
+    """
     answer = cli.client.tool_begin(cli.path, agent=agent, session=session, prompt=prompt, tool=tool)
     return _answer(cli, answer, "began")
 
@@ -56,7 +65,10 @@ def tool_end(
     session: Annotated[str, typer.Option("--session", metavar="S", help="as at its beginning")],
     tool: Annotated[str, typer.Option("--tool", metavar="T", help="as at its beginning")],
 ) -> int:
-    """Declare that a tool call ended."""
+    """Declare that a tool call ended.
+
+    Example: oxide-ctl tool end --agent codex --session s1 --tool t1
+    """
     return _answer(cli, cli.client.tool_end(cli.path, agent=agent, session=session, tool=tool), "ended")
 
 
