@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TextIO
 
+from openoxide.cli import colours
 from openoxide.daemon.protocol import printable
 from openoxide.errors import FailedError, OpenOxideError, error_object, exit_code
 
 PROGRAM = "oxide-ctl"
+_PLAIN: colours.Palette = {}
 
 
 class Output:
@@ -26,12 +28,14 @@ class Output:
         self.quiet = quiet
         self.verbose = verbose
 
-    def answer(self, answer: Mapping[str, Any], text: Callable[[], str]) -> None:
-        """The command's answer; ``text`` is only called when people read it."""
-        self.show(json.dumps(answer) if self.as_json else text())
+    def answer(self, answer: Mapping[str, Any], text: Callable[[], str], palette: colours.Palette = _PLAIN) -> None:
+        """The command's answer; ``text`` is only called when people read it, and gets its colours from ``palette``."""
+        self.show(json.dumps(answer) if self.as_json else text(), palette)
 
-    def show(self, text: str) -> None:
+    def show(self, text: str, palette: colours.Palette = _PLAIN) -> None:
         """Lines on standard output, if there are any."""
+        if palette and self.on_terminal and colours.wanted():
+            text = colours.paint(text, palette)
         if text:
             self.raw((text + "\n").encode(getattr(sys.stdout, "encoding", "utf-8"), "backslashreplace"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from openoxide.cli import render
+from openoxide.cli import colours, render
 from openoxide.cli.context import Cli
 from openoxide.errors import EXIT_DONE
 
@@ -51,7 +51,7 @@ def log(
     if since is not None:
         since = cli.moment(since)
     answer = cli.client.log(cli.path, limit=limit, all=include_all, named=named, session=session, since=since)
-    cli.out.answer(answer, lambda: render.log(answer["items"], cli.now))
+    cli.out.answer(answer, lambda: render.log(answer["items"], cli.now), colours.LOG)
     if answer.get("next"):
         cli.out.note(f"there are older ones; --limit N shows more than {limit}")
     return EXIT_DONE
@@ -65,5 +65,5 @@ def show(
     Example: oxide-ctl show last
     """
     answer = cli.client.show(cli.path, cli.checkpoint(checkpoint))
-    cli.out.answer(answer, lambda: render.show(answer, cli.now, verbose=cli.out.verbose))
+    cli.out.answer(answer, lambda: render.show(answer, cli.now, verbose=cli.out.verbose), colours.SHOW)
     return EXIT_DONE

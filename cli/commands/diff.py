@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from openoxide.cli import changes
+from openoxide.cli import changes, colours
 from openoxide.cli.context import Cli
 from openoxide.errors import EXIT_DONE, UsageError
 
@@ -32,7 +32,8 @@ def diff(
     style: changes.Style = "stat" if stat else "patch" if patch else "name-status"
     first, second = cli.checkpoint(old), cli.checkpoint(new) if new is not None else None
     answer = cli.client.diff(cli.path, first, second, paths=[cli.absolute(path) for path in paths], patch=patch)
-    cli.out.answer(answer, lambda: changes.diff(answer["items"], style, verbose=cli.out.verbose))
+    palette = colours.PATCH if patch else colours.DIFF
+    cli.out.answer(answer, lambda: changes.diff(answer["items"], style, verbose=cli.out.verbose), palette)
     cli.out.note(answer.get("note", ""))
     return EXIT_DONE
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from openoxide import __version__
-from openoxide.cli import reports
+from openoxide.cli import colours, reports
 from openoxide.cli.context import Cli
 from openoxide.cli.units import count
 from openoxide.daemon.client import STOP_HINT
@@ -44,7 +44,7 @@ def doctor(
     }
     if wrong:
         answer["error"] = {"kind": "failed", "message": f"{count(len(wrong), 'problem')} found", "hint": wrong[0].hint}
-    cli.out.answer(answer, lambda: reports.doctor(answer))
+    cli.out.answer(answer, lambda: reports.doctor(answer), colours.DOCTOR)
     return EXIT_FAILED if wrong else EXIT_DONE
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from openoxide.cli import render
+from openoxide.cli import colours, render
 from openoxide.cli.confirm import PLAN_HINT, need_terminal, need_yes
 from openoxide.cli.context import Cli
 from openoxide.daemon.protocol import ForgetAnswer
@@ -49,7 +49,7 @@ def unforget(
     Example: oxide-ctl unforget 3
     """
     answer = cli.client.unforget(cli.path, [cli.checkpoint(checkpoint) for checkpoint in checkpoints])
-    cli.out.answer(answer, lambda: render.log(answer["items"], cli.now))
+    cli.out.answer(answer, lambda: render.log(answer["items"], cli.now), colours.LOG)
     cli.out.note(answer.get("note", ""))
     return EXIT_DONE
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from openoxide.cli import changes
+from openoxide.cli import changes, colours
 from openoxide.cli.confirm import PLAN_HINT, Ask, act, need_terminal, need_yes, show_plan, stays_newer
 from openoxide.cli.context import Cli
 from openoxide.cli.output import Output
@@ -129,11 +129,11 @@ def _choose_action(out: Output) -> None:
 def _agree(cli: Cli, ask: Ask, plan: RewindAnswer) -> tuple[bool, int | None]:
     """Shows the plan and returns after a yes to it: whether newer files are to be removed too, and which plan it was."""
     exact = plan["exact"]
-    cli.out.show(changes.plan(plan, verbose=cli.out.verbose))
+    cli.out.show(changes.plan(plan, verbose=cli.out.verbose), colours.CHANGES)
     if stays_newer(plan):
         exact = cli.out.agreed(f"{count(len(plan['kept']), 'newer path')} would stay; remove them too?")
         if exact:
             plan = ask(exact=True, dry_run=True)
-            cli.out.show(changes.plan(plan, verbose=cli.out.verbose))
+            cli.out.show(changes.plan(plan, verbose=cli.out.verbose), colours.CHANGES)
     need_yes(cli.out, "rewind?")
     return exact, plan.get("plan_seq")

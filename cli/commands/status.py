@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openoxide.cli import render
+from openoxide.cli import colours, render
 from openoxide.cli.context import Cli
 from openoxide.errors import EXIT_DONE
 
@@ -13,7 +13,7 @@ def status(cli: Cli) -> int:
     Example: oxide-ctl status
     """
     answer = cli.client.status()
-    cli.out.answer(answer, lambda: render.status(answer, cli.now))
+    cli.out.answer(answer, lambda: render.status(answer, cli.now), colours.STATUS)
     return EXIT_DONE
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from openoxide.cli import changes, render
+from openoxide.cli import changes, colours, render
 from openoxide.cli.confirm import PLAN_HINT, Ask, act, need_terminal, need_yes, show_plan
 from openoxide.cli.context import Cli
 from openoxide.errors import EXIT_DONE
@@ -60,6 +60,6 @@ def _step(cli: Cli, what: str, done: str, ask: Ask, *, dry_run: bool, yes: bool)
     if not yes:
         plan = ask(dry_run=True)
         need_terminal(cli.out, PLAN_HINT)
-        cli.out.show(changes.plan(plan, verbose=cli.out.verbose))
+        cli.out.show(changes.plan(plan, verbose=cli.out.verbose), colours.CHANGES)
         need_yes(cli.out, f"{what}?")
     return act(cli, done, partial(ask, dry_run=False))

@@ -49,19 +49,22 @@ class Sealed:
     project: Path
     clock: FakeClock
 
-    def ran(self, *arguments: str) -> Ended:
+    def ran(self, *arguments: str, on_terminal: bool = False) -> Ended:
         """What the command left behind."""
         self.clock.advance(60_000)
         out, err = io.BytesIO(), io.BytesIO()
-        with redirect_stdout(_stream(out)), redirect_stderr(_stream(err)):
+        with redirect_stdout(_stream(out, on_terminal=on_terminal)), redirect_stderr(_stream(err)):
             code = main(arguments)
         return Ended(code=code, out=out.getvalue(), err=err.getvalue())
 
-    def screen(self, *arguments: str) -> str:
-        """The command, what it wrote to both streams, and its exit code; with the names of a made-up user."""
-        ended = self.ran(*arguments)
+    def screen(self, *arguments: str, on_terminal: bool = False) -> str:
+        """The command, what it wrote to both streams, and its exit code; with the names of a made-up user, and ␛ where
+        a terminal gets the escape character.
+        """
+        ended = self.ran(*arguments, on_terminal=on_terminal)
         complaint = f"[stderr]\n{ended.complaint}" if ended.err else ""
-        return self._made_up(f"$ oxide-ctl {' '.join(arguments)}\n{ended.text}{complaint}[exit {ended.code}]\n")
+        text = ended.text.replace("\x1b", "␛")
+        return self._made_up(f"$ oxide-ctl {' '.join(arguments)}\n{text}{complaint}[exit {ended.code}]\n")
 
     def _made_up(self, text: str) -> str:
         """``text`` without what differs from run to run, or between versions of SQLite and zstd."""
@@ -75,12 +78,19 @@ class Sealed:
 class _Stream(io.TextIOWrapper):
     """A standard stream that keeps what was written; nobody closes it."""
 
+    on_terminal = False
+
+    def isatty(self) -> bool:
+        return self.on_terminal
+
     def close(self) -> None:
         self.flush()
 
 
-def _stream(kept: io.BytesIO) -> io.TextIOWrapper:
-    return _Stream(kept, "utf-8", write_through=True)
+def _stream(kept: io.BytesIO, *, on_terminal: bool = False) -> io.TextIOWrapper:
+    stream = _Stream(kept, "utf-8", write_through=True)
+    stream.on_terminal = on_terminal
+    return stream
 
 
 @contextmanager
@@ -95,6 +105,7 @@ def sealed_machine(folder: Path) -> Iterator[Sealed]:
         patch.setenv("OPENOXIDE_HOME", str(home.folder))
         patch.setenv("OPENOXIDE_NO_AUTOSTART", "1")
         patch.setenv("COLUMNS", "80")
+        patch.setenv("TERM", "xterm")
         patch.chdir(project)
         patch.setattr(Cli, "now", property(lambda _cli: datetime.fromtimestamp(clock.now_ms() / 1000, UTC)))
         for module in (watched, rewinding):

@@ -57,6 +57,7 @@ def watch_another(machine: Sealed) -> None:
 
 
 Step = tuple[str, str] | Callable[[Sealed], None]
+IN_COLOUR = "-in-colour"  # what a screen is called that was taken on a terminal
 
 STORY: list[Step] = [
     ("help", "--help"),
@@ -82,11 +83,15 @@ STORY: list[Step] = [
     ("diff-stat", "diff before-agent --stat"),
     ("diff-patch", "diff before-agent --patch"),
     ("diff-verbose", "-v diff before-agent"),
+    ("diff-in-colour", "diff before-agent"),
+    ("diff-patch-in-colour", "diff before-agent --patch"),
     ("checkpoint-quiet", "-q checkpoint"),
     ("show", "show last"),
     ("show-json", "show last --json"),
     ("log", "log"),
     ("log-named", "log --named"),
+    ("log-in-colour", "log"),
+    ("show-in-colour", "show last"),
     ("not-found", "show nowhere"),
     ("not-found-json", "show nowhere --json"),
     ("outside", "cat last ../elsewhere"),
@@ -97,6 +102,7 @@ STORY: list[Step] = [
     ("history-search", "history --search total"),
     ("rewind-dry-run", "rewind before-agent --dry-run"),
     ("rewind-exact-dry-run", "rewind before-agent --exact --dry-run"),
+    ("rewind-dry-run-in-colour", "rewind before-agent --exact --dry-run"),
     ("rewind-without-yes", "rewind before-agent"),
     ("rewind", "rewind before-agent --yes"),
     ("operations", "operations"),
@@ -118,6 +124,7 @@ STORY: list[Step] = [
     ("log-all", "log --all"),
     ("unforget", "unforget 1"),
     ("status", "status"),
+    ("status-in-colour", "status"),
     ("projects", "projects"),
     ("du", "du"),
     ("pause", "pause --for 1h"),
@@ -153,7 +160,7 @@ def screens(tmp_path_factory) -> dict[str, str]:
             if callable(step):
                 step(machine)
             else:
-                found[step[0]] = machine.screen(*shlex.split(step[1]))
+                found[step[0]] = machine.screen(*shlex.split(step[1]), on_terminal=step[0].endswith(IN_COLOUR))
     if UPDATE:
         shutil.rmtree(GOLDEN, ignore_errors=True)
         GOLDEN.mkdir()

@@ -14,6 +14,12 @@ from tests.cli.test_commands import WATCHED
 PLAN = planned(restored=[{"path": "back"}], removed=[{"path": "gone"}], git_note="git checkout 0123456")
 
 
+@pytest.fixture(autouse=True)
+def plain(monkeypatch):
+    """Colours are told of elsewhere."""
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
 def sent(daemon, field="dry_run"):
     return [request[field] for _, request in daemon.requests]
 
