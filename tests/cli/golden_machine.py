@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from openoxide import __version__
+from openoxide import __version__, health, surroundings
 from openoxide.cli.context import Cli
 from openoxide.cli.entry import main
 from openoxide.daemon import watched
@@ -107,6 +107,7 @@ def sealed_machine(folder: Path) -> Iterator[Sealed]:
         patch.setenv("COLUMNS", "80")
         patch.setenv("TERM", "xterm")
         patch.chdir(project)
+        _on_plain_ground(patch)
         patch.setattr(Cli, "now", property(lambda _cli: datetime.fromtimestamp(clock.now_ms() / 1000, UTC)))
         for module in (watched, rewinding):
             patch.setattr(module, "letters", lambda _random: _ident(next(numbers)))
@@ -114,6 +115,15 @@ def sealed_machine(folder: Path) -> Iterator[Sealed]:
         with _daemon(home, clock):
             yield Sealed(home.folder, project, clock)
     shutil.rmtree(home.folder.parent)
+
+
+def _on_plain_ground(patch: pytest.MonkeyPatch) -> None:
+    """No container, no special file system, room on the disk: doctor finds what the story did, not where it runs."""
+    for variable in ("container", "KUBERNETES_SERVICE_HOST", "CODESPACES", "REMOTE_CONTAINERS", "DEVCONTAINER"):
+        patch.delenv(variable, raising=False)
+    patch.setattr(surroundings, "CONTAINER_MARKS", {})
+    patch.setattr(surroundings, "_read", lambda _name: "")
+    patch.setattr(health, "LITTLE_BYTES", 0)
 
 
 def _ident(number: int) -> str:

@@ -56,6 +56,10 @@ def watch_another(machine: Sealed) -> None:
     assert machine.ran("watch", "../then").code == 0
 
 
+def open_to_others(machine: Sealed) -> None:
+    machine.home.chmod(0o755)
+
+
 Step = tuple[str, str] | Callable[[Sealed], None]
 IN_COLOUR = "-in-colour"  # what a screen is called that was taken on a terminal
 
@@ -127,6 +131,11 @@ STORY: list[Step] = [
     ("status-in-colour", "status"),
     ("projects", "projects"),
     ("du", "du"),
+    ("doctor", "doctor"),
+    open_to_others,
+    ("doctor-finding", "doctor"),
+    ("doctor-finding-in-colour", "doctor"),
+    ("doctor-fix", "doctor --fix"),
     ("pause", "pause --for 1h"),
     ("status-paused", "status"),
     ("checkpoint-paused", "checkpoint"),
