@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,7 +80,7 @@ def _overlaps(service: Service, root: bytes) -> list[str]:
     pairs += [(other, root) for other in others if holds(root, other)]
     return [
         f"{shown(inner)} is inside {shown(outer)}, and both are watched: its files are recorded in both, "
-        f"and a command given in it acts on it alone"
+        f"and a command given in it acts on it alone; `oxide-ctl unwatch {shlex.quote(shown(inner))}` leaves it to the outer one"
         for inner, outer in pairs
     ]
 

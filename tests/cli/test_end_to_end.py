@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +42,7 @@ def test_a_tree_in_a_watched_tree_is_watched_and_that_is_said(machine, project):
     inner = project / "src"
     said = (
         f"{inner} is inside {project}, and both are watched: its files are recorded in both, "
-        f"and a command given in it acts on it alone"
+        f"and a command given in it acts on it alone; `oxide-ctl unwatch {inner}` leaves it to the outer one"
     )
     assert machine.json("watch")["notes"] == []
 
@@ -51,6 +52,9 @@ def test_a_tree_in_a_watched_tree_is_watched_and_that_is_said(machine, project):
     (inner / "a.py").write_text("two\n")
     assert paths(machine.json("-C", str(inner), "diff", "1")["items"]) == ["a.py"]
     assert paths(machine.json("-C", str(project), "diff", "1")["items"]) == ["src/a.py"]
+
+    assert machine.run(*re.findall("`oxide-ctl ([^`]+)`", said)[0].split()).code == 0
+    assert machine.json("watch")["notes"] == []
 
 
 def test_quiet_watch_prints_the_id(machine):
