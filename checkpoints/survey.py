@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -41,10 +41,14 @@ class Skips:
 
 @dataclass(slots=True)
 class Summary:
-    """What would be copied, and what not by which rule. ``secrets``: files that would be, ``(path, size)``."""
+    """What would be copied, and what not by which rule. ``secrets``: files that would be, ``(path, size)``; ``new_files``:
+    those that are not recorded as they are.
+    """
 
     files: int = 0
     size_bytes: int = 0
+    new_files: int = 0
+    new_bytes: int = 0
     skips: dict[str, Skips] = field(default_factory=dict)
     secrets: list[tuple[bytes, int]] = field(default_factory=list)
 
@@ -59,8 +63,8 @@ def survey(tree: Tree, settings: CaptureSettings) -> Iterator[Observed]:
     return (found.observed for found in _Look(tree, Rules(settings), settings, _Nothing(), _unstored).everything())
 
 
-def summarise(found: Iterable[Observed]) -> Summary:
-    """What ``found`` comes to. Pure."""
+def summarise(found: Iterable[Observed], recorded: Mapping[bytes, FileState]) -> Summary:
+    """What ``found`` comes to, beside what is ``recorded`` of the tree already. Pure."""
     summary = Summary()
     for seen in found:
         state = seen.state
@@ -69,10 +73,24 @@ def summarise(found: Iterable[Observed]) -> Summary:
         elif state.kind is Kind.FILE:
             summary.files += 1
             summary.size_bytes += state.size
+            if not _looks_like(state, recorded.get(seen.path)):
+                summary.new_files += 1
+                summary.new_bytes += state.size
             if looks_secret(seen.path):
                 summary.secrets.append((seen.path, state.size))
     summary.secrets.sort()
     return summary
+
+
+def _looks_like(state: FileState, recorded: FileState | None) -> bool:
+    """Whether a file that was not read seems to be as it was recorded; of a SQLite database its copy was recorded."""
+    if recorded is None or recorded.kind is not Kind.FILE:
+        return False
+    return recorded.sqlite or (state.mode, state.size, state.mtime_ns) == (
+        recorded.mode,
+        recorded.size,
+        recorded.mtime_ns,
+    )
 
 
 class _Look(Capture):

@@ -14,16 +14,23 @@ from openoxide.errors import DaemonUnreachableError
 
 def survey(answer: SurveyAnswer, *, verbose: bool = False) -> str:
     """What would be copied, what is left out, and what looks like a secret."""
-    verb = "is watched already and" if answer["watching"] else "would be watched and"
-    held = f"{count(answer['files'], 'file')}, {size(answer['bytes'])}, {answer['skipped']} skipped"
-    lines = [f"{printable(answer['root'])} {verb} has to copy: {held}"]
+    lines = [f"{printable(answer['root'])} {_to_copy(answer)}, {answer['skipped']} skipped"]
     skips = table([_skips(skips, verbose=verbose) for skips in answer["skips"]])
     if skips:
         lines += ["left out:", *(f"  {line}" for line in skips.splitlines())]
     if answer["secrets"]:
-        lines.append("likely secrets that would be copied, judged by name alone:")
+        verb = "are" if answer["watching"] else "would be"
+        lines.append(f"likely secrets that {verb} copied, judged by name alone:")
         lines += shortened([f"  {_sized(entry)}" for entry in answer["secrets"]], verbose=verbose)
     return "\n".join(lines)
+
+
+def _to_copy(answer: SurveyAnswer) -> str:
+    held = f"{count(answer['files'], 'file')}, {size(answer['bytes'])}"
+    if not answer["watching"]:
+        return f"would be watched and has to copy: {held}"
+    new = f"{count(answer['new_files'], 'new or changed file')}, {size(answer['new_bytes'])}"
+    return f"is watched already; of {held} it has to copy {new if answer['new_files'] else 'nothing'}"
 
 
 _LIKENESS = {

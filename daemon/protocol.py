@@ -179,7 +179,9 @@ class SkipsObject(TypedDict):
 
 
 class SurveyAnswer(TypedDict):
-    """``watch --dry-run``. ``secrets``: files that would be copied and whose names say that they hold one."""
+    """``watch --dry-run``. ``secrets``: files that would be copied and whose names say that they hold one; ``new_files``:
+    of all ``files`` those that are not recorded yet as they are.
+    """
 
     ok: bool
     dry_run: bool
@@ -187,6 +189,8 @@ class SurveyAnswer(TypedDict):
     watching: bool
     files: int
     bytes: int
+    new_files: int
+    new_bytes: int
     skipped: int
     skips: list[SkipsObject]
     secrets: list[PathEntry]

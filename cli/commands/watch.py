@@ -46,6 +46,8 @@ def _survey(cli: Cli, root: str, *, allow_broad: bool) -> int:
     _mention(cli, answer["root"], answer["lookalikes"])
     if answer["secrets"]:
         cli.out.note("hint: what must not be copied is named in `.oxideignore`, in the syntax of `.gitignore`")
+        if answer["watching"]:
+            cli.out.note("hint: copies that were made stay; only `oxide-ctl unwatch --delete-history` takes them away")
     return EXIT_DONE
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import store
-from openoxide.checkpoints.model import Observed
+from openoxide.checkpoints.model import FileState, Observed
 from openoxide.checkpoints.survey import Skips, summarise
 from openoxide.checkpoints.survey import survey as look
 from openoxide.checkpoints.tree import Tree
@@ -23,23 +23,31 @@ REPORT_EVERY = 1_000
 
 
 def survey(service: Service, request: Request, report: Reporter) -> SurveyAnswer:
-    """Walk the tree as a first capture does. Whether it is watched already makes no difference."""
+    """Walk the tree as a first capture does. Of one that is watched already it is told what is not recorded yet."""
     root = checked_root(service, path(request), allow_broad=flag(request, "allow_broad"))
+    watched = next((each for each in service.all_watched() if each.worktree.root == root), None)
+    recorded = {} if watched is None else _recorded(service, watched.worktree.id)
     with Tree(root) as tree:
-        summary = summarise(_reported(look(tree, service.settings.capture), report))
+        summary = summarise(_reported(look(tree, service.settings.capture), report), recorded)
     skips = sorted(summary.skips.items(), key=lambda item: (-item[1].size_bytes, -item[1].count, item[0]))
     return {
         "ok": True,
         "dry_run": True,
         "root": shown(root),
-        "watching": any(watched.worktree.root == root for watched in service.all_watched()),
+        "watching": watched is not None,
         "files": summary.files,
         "bytes": summary.size_bytes,
+        "new_files": summary.new_files,
+        "new_bytes": summary.new_bytes,
         "skipped": summary.skipped,
         "skips": [_skips(reason, found) for reason, found in skips],
         "lookalikes": _lookalikes(service, root),
         "secrets": [path_entry(name, size_bytes=size) for name, size in summary.secrets],
     }
+
+
+def _recorded(service: Service, worktree: int) -> Mapping[bytes, FileState]:
+    return service.timeline.states(worktree, service.timeline.head(worktree).seq)
 
 
 def _lookalikes(service: Service, root: bytes) -> list[Lookalike]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -28,6 +30,14 @@ def counts(answer):
     return answer["files"], answer["bytes"], answer["skipped"]
 
 
+def new(answer):
+    return answer["new_files"], answer["new_bytes"]
+
+
+def counts_of_files(answer):
+    return answer["files"], answer["bytes"]
+
+
 @settings(max_examples=25)
 @given(tree=TREES, gitignore=RULES, oxideignore=RULES)
 def test_a_dry_run_counts_what_a_capture_records(tmp_path_factory, tree, gitignore, oxideignore):
@@ -47,6 +57,23 @@ def test_a_dry_run_counts_what_a_capture_records(tmp_path_factory, tree, gitigno
         assert sum(skips["count"] for skips in expected["skips"]) == len(shown)
         assert {skips["reason"] for skips in expected["skips"]} == {entry["reason"] for entry in shown}
         assert counts(box.call("survey")) == counts(captured)  # also of a tree that is watched already
+
+
+def test_of_a_watched_tree_it_tells_what_is_not_recorded_yet(tmp_path):
+    with Box(tmp_path) as box:
+        for name in ("same", "changed", "gone"):
+            (box.root / name).write_text("one")
+        with closing(sqlite3.connect(box.root / "data.db")) as database:
+            database.execute("create table t (x)")
+        assert new(box.call("survey")) == counts_of_files(box.call("survey"))
+        box.watch()
+        assert new(box.call("survey")) == (0, 0)
+
+        (box.root / "changed").write_text("three")
+        (box.root / "made").write_text("four")
+        (box.root / "gone").unlink()
+
+        assert new(box.call("survey")) == (2, 9)
 
 
 def test_it_leaves_no_trace(tmp_path):

@@ -80,6 +80,7 @@ STORY: list[Step] = [
     begin,
     ("watch", "watch"),
     ("watch-again", "watch"),
+    ("watch-again-dry-run", "watch --dry-run"),
     ("checkpoint", "checkpoint -m before-agent"),
     ("checkpoint-name-taken", "checkpoint -m before-agent"),
     hurt,

@@ -13,6 +13,8 @@ SURVEY = {
     "watching": False,
     "files": 3,
     "bytes": 2048,
+    "new_files": 3,
+    "new_bytes": 2048,
     "skipped": 4,
     "skips": [
         {
@@ -39,10 +41,20 @@ def test_a_survey_reads_as_a_short_page():
     ]
 
 
-def test_a_survey_of_a_plain_tree_is_one_line():
-    plain = {**SURVEY, "skips": [], "skipped": 0, "secrets": [], "watching": True}
+@pytest.mark.parametrize(
+    ("new_files", "told"),
+    [(0, "nothing"), (1, "1 new or changed file, 12 B"), (2, "2 new or changed files, 12 B")],
+)
+def test_a_survey_of_a_watched_tree_tells_what_is_new(new_files, told):
+    plain = {**SURVEY, "skips": [], "skipped": 0, "secrets": [], "watching": True, "new_bytes": 12}
 
-    assert reports.survey(plain) == "/src/app is watched already and has to copy: 3 files, 2.0 KiB, 0 skipped"
+    line = reports.survey({**plain, "new_files": new_files})
+
+    assert line == f"/src/app is watched already; of 3 files, 2.0 KiB it has to copy {told}, 0 skipped"
+
+
+def test_secrets_of_a_watched_tree_are_copied_already():
+    assert "likely secrets that are copied" in reports.survey({**SURVEY, "watching": True})
 
 
 @pytest.mark.parametrize("reason", ["recreated", "same_directory", "same_head", "same_origin", "of a later version"])
