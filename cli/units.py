@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, tzinfo
+from itertools import pairwise
 
 from openoxide.errors import UsageError
 
@@ -38,6 +39,17 @@ def coarse(ms: int) -> str:
     return duration(ms).partition(" ")[0]
 
 
+def nearest(ms: int) -> str:
+    """The largest unit alone, rounded to the nearest: ``30d`` for what will be 30 days but for a moment."""
+    ascending = list(reversed(_UNITS_MS.items()))
+    for (unit, length), (_, larger) in pairwise(ascending):
+        rounded = (ms + length // 2) // length
+        if rounded * length < larger:
+            return f"{rounded}{unit}"
+    unit, length = ascending[-1]
+    return f"{(ms + length // 2) // length}{unit}"
+
+
 def local(text: str, zone: tzinfo | None = None) -> str:
     """A moment on the user's clock (``zone`` None), to the second."""
     return datetime.fromisoformat(text).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
@@ -50,9 +62,9 @@ def ago(text: str, now: datetime) -> str:
 
 
 def until(text: str, now: datetime) -> str:
-    """``in 29d``, or ``now`` once the moment has come."""
+    """``in 30d``, or ``now`` once the moment has come."""
     left = _ms_between(now, datetime.fromisoformat(text))
-    return f"in {coarse(left)}" if left > 0 else "now"
+    return f"in {nearest(left)}" if left > 0 else "now"
 
 
 def span_ms(text: str) -> int:

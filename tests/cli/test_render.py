@@ -37,8 +37,8 @@ def test_log_has_a_line_for_each_checkpoint():
 
     assert render.log(items, NOW, UTC) == screen("""
         #100  kmqzvwxy  2026-11-29 11:57:00  manual  +3 ~1 -0     before the agent  pinned
-         #99  kmqzvwxy  2026-11-29 11:57:00  prompt  +3 ~1 -0     codex p1  late  expires in 29d
-          #8  kmqzvwxy  2026-11-29 11:57:00  quiet   +10 ~10 -10  incomplete: overflow  expires in 29d
+         #99  kmqzvwxy  2026-11-29 11:57:00  prompt  +3 ~1 -0     codex p1  late  expires in 30d
+          #8  kmqzvwxy  2026-11-29 11:57:00  quiet   +10 ~10 -10  incomplete: overflow  expires in 30d
           #7  kmqzvwxy  2026-11-29 11:57:00  manual  +3 ~1 -0     failed: disk full
           #6  kmqzvwxy  2026-11-29 11:57:00  manual  +3 ~1 -0     in trash, forgotten 1h ago
     """).replace("\n        ", "\n")
@@ -56,7 +56,7 @@ def test_forgetting_says_what_stays_and_that_no_space_is_freed():
     }
 
     assert render.forget(answer, NOW) == screen("""
-          - checkpoint #42 (kmqzvwxy)  +3 ~1 -0  expires in 29d
+          - checkpoint #42 (kmqzvwxy)  +3 ~1 -0  expires in 30d
           = checkpoint #7 (pppppppp)  kept: needed_by_undo
         plan: forget 1 checkpoint
         @2h: taken is #7
@@ -99,7 +99,7 @@ def test_show_tells_everything_once():
         checkpoint #42 kmqzvwxyklmnopqr
         sealed      2026-11-29 11:57:00 (3m ago), manual
         name        n
-        kept        expires in 29d
+        kept        expires in 30d
         coverage    complete
         agent       codex
         session     s1
@@ -144,7 +144,7 @@ def test_status_tells_what_is_wrong():
           state       watching, complete
           pending     0 changes; 214 watch handles, seq 12
           kept        42 checkpoints, last 3m ago
-          expiry      next one in 29d
+          expiry      next one in 30d
 
         /src/other
           state       paused (root_vanished), INCOMPLETE

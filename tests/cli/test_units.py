@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from openoxide.cli.units import ago, coarse, count, duration, local, size, span_ms, until
+from openoxide.cli.units import ago, coarse, count, duration, local, nearest, size, span_ms, until
 from openoxide.clock import rfc3339
 from openoxide.errors import UsageError
 
@@ -61,10 +61,28 @@ def test_an_age_is_never_negative(ms, text):
 
 
 @pytest.mark.parametrize(
-    ("ms", "text"), [(0, "now"), (-DAY, "now"), (1, "in 0s"), (30 * DAY - 1, "in 29d"), (2 * HOUR, "in 2h")]
+    ("ms", "text"), [(0, "now"), (-DAY, "now"), (1, "in 0s"), (30 * DAY - 1, "in 30d"), (2 * HOUR, "in 2h")]
 )
 def test_what_is_due_is_due_now(ms, text):
     assert until(at(ms), NOON) == text
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (400, "0s"),
+        (59 * SECOND, "59s"),
+        (MINUTE - 1, "1m"),
+        (HOUR - SECOND, "1h"),
+        (59 * MINUTE, "59m"),
+        (DAY - MINUTE, "1d"),
+        (30 * DAY - MINUTE, "30d"),
+        (30 * DAY - 13 * HOUR, "29d"),
+        (36 * HOUR, "2d"),
+    ],
+)
+def test_what_is_left_is_rounded_to_the_nearest(ms, text):
+    assert nearest(ms) == text
 
 
 def test_moments_are_shown_on_the_clock_of_the_zone():
