@@ -89,7 +89,7 @@ def moved_since(old: GitPosition, new: GitPosition) -> str:
     shown = new.head[:SHORT_SHA]
     sentence = (
         f"HEAD moved from {was} to {now}: git will show the rewound files as changes against {shown}; "
-        f"`git diff {shown}` shows them"
+        f"`git diff {shown}` shows them and `git status` what git does not track"
     )
     return f"{sentence}, `git log {old.head[:SHORT_SHA]}...{shown}` the commits between" if old.head else sentence
 

@@ -26,17 +26,19 @@ LONG_A, LONG_B = A[:10], B[:10]
         (
             MAIN, TOPIC,
             (f"HEAD moved from {LONG_A} (main) to {LONG_B} (topic): git will show the rewound files as changes against "
-            f"{LONG_B}; `git diff {LONG_B}` shows them, `git log {LONG_A}...{LONG_B}` the commits between"),
+            f"{LONG_B}; `git diff {LONG_B}` shows them and `git status` what git does not track, "
+            f"`git log {LONG_A}...{LONG_B}` the commits between"),
         ),
         (
             GitPosition(head=A), GitPosition(head=B),
             (f"HEAD moved from {LONG_A} to {LONG_B}: git will show the rewound files as changes against {LONG_B}; "
-            f"`git diff {LONG_B}` shows them, `git log {LONG_A}...{LONG_B}` the commits between"),
+            f"`git diff {LONG_B}` shows them and `git status` what git does not track, "
+            f"`git log {LONG_A}...{LONG_B}` the commits between"),
         ),
         (
             GitPosition(branch="main"), MAIN,
             (f"HEAD moved from no commit (main) to {LONG_A} (main): git will show the rewound files as changes against "
-            f"{LONG_A}; `git diff {LONG_A}` shows them"),
+            f"{LONG_A}; `git diff {LONG_A}` shows them and `git status` what git does not track"),
         ),
         (
             MAIN, GitPosition(branch="fresh"),
@@ -64,6 +66,8 @@ def test_the_commands_it_names_run_also_after_a_reset(tmp_path: Path) -> None:
     git("commit", "-q", "--allow-empty", "-m", "two")
     old = read_git(tmp_path)
     git("reset", "-q", "--hard", "HEAD~1")
+    (tmp_path / "came-back").write_text("not known to git\n")
     commands = moved_since(old, read_git(tmp_path)).split("`")[1::2]
-    assert [command.split()[:2] for command in commands] == [["git", "diff"], ["git", "log"]]
-    assert [git(*command.split()[1:]) != "" for command in commands] == [False, True]
+    assert [command.split()[:2] for command in commands] == [["git", "diff"], ["git", "status"], ["git", "log"]]
+    assert ["came-back" in git(*command.split()[1:]) for command in commands] == [False, True, False]
+    assert git(*commands[2].split()[1:])
