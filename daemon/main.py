@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import shlex
 import signal
 import sys
 import threading
+from shutil import which
 from types import FrameType
 
 from openoxide import __version__
@@ -44,18 +46,32 @@ def main(argv: list[str] | None = None) -> int:
         logs.configure(os.environ, None if options.foreground else home.logs)
         return _run(instance, home, options)
     except OpenOxideError as error:
-        return _refuse(error, foreground=options.foreground)
+        return _refuse(error, options)
 
 
-def _refuse(error: OpenOxideError, *, foreground: bool) -> int:
+def _refuse(error: OpenOxideError, options: argparse.Namespace) -> int:
     """Say why the daemon does not run: to a person, or to the client that started it."""
-    if not foreground:
+    if not options.foreground:
         sys.stdout.write(last_words(error) + "\n")
         return EXIT_ALREADY_RUNNING if isinstance(error, AlreadyRunningError) else exit_code(error)
     sys.stderr.write(f"oxided: {printable(error.message)}\n")
-    if error.hint:
-        sys.stderr.write(f"hint: {printable(error.hint)}\n")
+    hint = error.hint
+    if options.watch and isinstance(error, AlreadyRunningError):
+        hint = _instead(os.path.abspath(options.watch))
+    if hint:
+        sys.stderr.write(f"hint: {printable(hint)}\n")
     return exit_code(error)
+
+
+def _instead(root: str) -> str:
+    """What to type where another daemon runs: as it can be pasted, also where no PATH leads to the command line."""
+    program = (
+        "oxide-ctl" if which("oxide-ctl") else shlex.quote(os.path.join(os.path.dirname(sys.executable), "oxide-ctl"))
+    )
+    return (
+        f"`{program} watch {shlex.quote(root)}` has that one watch it; "
+        f"`{program} stop` ends that one, and then this one can start"
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -25,16 +27,63 @@ def home() -> Iterator[Path]:
         yield Path(folder) / "home"
 
 
-@pytest.mark.parametrize("stderr", [subprocess.DEVNULL, subprocess.STDOUT])
-def test_it_ends_well_when_nobody_reads_its_timeline_any_more(home, tmp_path, stderr):
-    (tmp_path / "file").touch()
-    daemon = subprocess.Popen(
-        [sys.executable, "-m", "openoxide.daemon.main", "--foreground", "--watch", tmp_path, "--timeline"],
+def started(home: Path, tree: Path, stderr: int) -> subprocess.Popen[bytes]:
+    """A daemon that watches ``tree`` and tells its timeline."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "openoxide.daemon.main", "--foreground", "--watch", tree, "--timeline"],
         env={**os.environ, "PYTHONPATH": str(ROOT), "OPENOXIDE_HOME": str(home)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=stderr,
     )
+
+
+def typed(home: Path, command: str) -> None:
+    """Runs an `oxide-ctl` command line as it was proposed."""
+    words = [sys.executable, "-m", "openoxide.cli.entry", *shlex.split(command)[1:]]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "OPENOXIDE_HOME": str(home), "OPENOXIDE_NO_AUTOSTART": "1"}
+    subprocess.run(words, env=environ, stdin=subprocess.DEVNULL, check=True, capture_output=True)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A project with a name that a shell would take apart."""
+    tree = tmp_path / "my app"
+    tree.mkdir()
+    (tree / "file").touch()
+    return tree
+
+
+@pytest.fixture
+def running(home, tree):
+    """A daemon that was started and watches the tree."""
+    with started(home, tree, subprocess.PIPE) as daemon:
+        assert daemon.stdout is not None
+        while b" watching " not in daemon.stdout.readline():
+            assert daemon.poll() is None
+        yield daemon
+        daemon.terminate()
+
+
+def test_a_second_one_names_the_first_and_what_can_be_typed(home, running, tmp_path):
+    other = tmp_path / "an other"
+    other.mkdir()
+
+    out, err = (second := started(home, other, subprocess.PIPE)).communicate(timeout=DEADLINE_SECONDS)
+
+    assert (second.returncode, out) == (1, b"")
+    assert f"pid {running.pid}" in err.decode()
+    watch, stop = re.findall("`([^`]+)`", err.decode())
+    assert shlex.split(watch)[0].endswith("oxide-ctl")
+    assert shlex.split(watch)[1:] == ["watch", str(other)]
+    typed(home, watch)
+    typed(home, stop)
+    assert running.wait(DEADLINE_SECONDS) == 0
+
+
+@pytest.mark.parametrize("stderr", [subprocess.DEVNULL, subprocess.STDOUT])
+def test_it_ends_well_when_nobody_reads_its_timeline_any_more(home, tree, stderr):
+    daemon = started(home, tree, stderr)
     assert daemon.stdout is not None
     assert daemon.stdout.readline()
     daemon.stdout.close()
