@@ -33,7 +33,8 @@ from openoxide.settings import Settings, load_settings
 
 DRAIN_MS = 5_000
 
-log = logging.getLogger(__name__)
+# not __name__, which is __main__ where the command line starts a daemon, and no part of our loggers
+log = logging.getLogger("openoxide.daemon.main")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -79,6 +80,13 @@ def test_a_second_one_names_the_first_and_what_can_be_typed(home, running, tmp_p
     typed(home, watch)
     typed(home, stop)
     assert running.wait(DEADLINE_SECONDS) == 0
+
+
+def test_the_timeline_is_on_standard_output_and_the_log_on_standard_error(home, running):
+    typed(home, "oxide-ctl stop")
+
+    assert [line.split()[1] for line in running.stdout.read().splitlines()] == [b"stopped"]
+    assert {json.loads(line)["level"] for line in running.stderr.read().splitlines()} == {"info"}
 
 
 @pytest.mark.parametrize("stderr", [subprocess.DEVNULL, subprocess.STDOUT])
