@@ -88,6 +88,20 @@ def parse_value(key: str, words: Sequence[str]) -> Value:
     return value
 
 
+def spelled(key: str, value: Value) -> str:
+    """``value`` in the largest unit that holds it exactly, as :func:`parse_value` takes it: ``100MiB``, ``2s``, ``30d``. Of
+    a list its items. Pure.
+    """
+    if isinstance(value, tuple):
+        return " ".join(value)
+    units = {name: factor for name, factor in _UNITS.get(key.rpartition("_")[2], {}).items() if name != "w"}
+    fitting = [name for name, factor in units.items() if value and value % factor == 0]
+    if not fitting:
+        return str(value)
+    unit = max(fitting, key=units.__getitem__)
+    return f"{value // units[unit]}{unit.upper().replace('IB', 'iB') if unit.endswith('b') else unit}"
+
+
 def change(home: Home, key: str, words: Sequence[str]) -> tuple[Entry, Entry]:
     """Set a key, keeping everything else in the file; the setting before and after. Raises UsageError, also where the
     file was wrong already: then nothing is written.

@@ -26,7 +26,7 @@ RESTART = "the daemon that runs takes it up when it is started again: `oxide-ctl
 
 
 def list_all(cli: Cli) -> int:
-    """List every setting with its value; those that stand in config.toml are marked with a *.
+    """List every setting with its value, as `config set` takes it; those that stand in config.toml are marked with a *.
 
     Example: oxide-ctl config list
     """
@@ -60,7 +60,7 @@ def change(
     before, after = config.change(home_from(os.environ), key, words)
     restart = before.value != after.value and cli.client.runs()
     answer = {"ok": True, **_object(after), "previous": before.value, "restart_needed": restart}
-    cli.out.answer(answer, lambda: f"{key} = {_text(after.value)}  (was {_text(before.value)})")
+    cli.out.answer(answer, lambda: f"{key} = {_spelled(after)}  (was {_spelled(before)})")
     cli.out.note(RESTART if restart else "")
     return EXIT_DONE
 
@@ -107,8 +107,12 @@ def _object(item: config.Entry) -> dict[str, Any]:
 
 
 def _row(item: config.Entry) -> tuple[str, ...]:
-    default = "" if item.value == item.default else f"(default {_text(item.default)})"
-    return ("*" if item.given else " ", item.key, _text(item.value), default)
+    default = "" if item.value == item.default else f"(default {printable(config.spelled(item.key, item.default))})"
+    return ("*" if item.given else " ", item.key, _spelled(item), default)
+
+
+def _spelled(item: config.Entry) -> str:
+    return printable(config.spelled(item.key, item.value))
 
 
 def _text(value: Value) -> str:

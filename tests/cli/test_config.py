@@ -38,7 +38,7 @@ def test_every_setting_is_listed_with_its_default(run, home):
     assert [item for item in items if item["set"]] == [
         {"key": "retention.ttl_days", "value": 90, "default": 30, "set": True}
     ]
-    assert "*  retention.ttl_days          90         (default 30)\n" in run("config", "list").text
+    assert "*  retention.ttl_days          90d     (default 30d)\n" in run("config", "list").text
 
 
 def test_get_prints_the_value_alone(run, home):
@@ -58,7 +58,7 @@ def test_set_says_what_was_and_what_is(run, home):
         "previous": 100 << 20,
         "restart_needed": False,
     }
-    assert run("config", "set", "retention.ttl_days", "2w").text == "retention.ttl_days = 14  (was 30)\n"
+    assert run("config", "set", "retention.ttl_days", "2w").text == "retention.ttl_days = 14d  (was 30d)\n"
     assert run("config", "set", "capture.extra_skip", "*.log", "data/").code == 0
     assert load_settings(home / "config.toml").capture.extra_skip == ("*.log", "data/")
 

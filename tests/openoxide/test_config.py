@@ -70,6 +70,34 @@ def test_a_value_is_stored_in_the_unit_of_its_key(home, key, words, value):
 
 
 @pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("capture.max_file_bytes", 100 << 20, "100MiB"),
+        ("capture.max_file_bytes", 20_000_000, "20MB"),
+        ("capture.max_file_bytes", 1_025, "1025B"),
+        ("capture.max_file_bytes", 0, "0"),
+        ("capture.quiet_ms", 2_000, "2s"),
+        ("capture.quiet_ms", 1_500, "1500ms"),
+        ("capture.full_pass_ms", 600_000, "10m"),
+        ("retention.ttl_days", 14, "14d"),
+        ("capture.ignored_tree_files", 2_000, "2000"),
+        ("capture.extra_skip", ("*.log", "data/"), "*.log data/"),
+    ],
+)
+def test_a_value_is_spelled_in_the_largest_unit_that_holds_it(key, value, text):
+    assert config.spelled(key, value) == text
+
+
+@given(
+    st.sampled_from([key for key, value in flat(Settings()).items() if isinstance(value, int)]), st.integers(0, 36_500)
+)
+def test_what_is_spelled_is_taken_back(key, value):
+    for scale in (1, 1_000, 1 << 20):
+        if value * scale <= config.most(key):
+            assert config.parse_value(key, [config.spelled(key, value * scale)]) == value * scale
+
+
+@pytest.mark.parametrize(
     ("key", "words"),
     [
         ("retention.ttl_days", ["36h"]),
