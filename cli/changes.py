@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Literal
 
-from openoxide.cli.render import entry, reference, shortened
+from openoxide.cli.render import entry, not_recorded, reference, shortened
 from openoxide.cli.units import count, local, size
 from openoxide.daemon.protocol import DiffItem, RewindAnswer, StateObject, printable
 
@@ -88,14 +88,14 @@ def _noted(item: DiffItem, *, verbose: bool) -> str:
     old, new = item["old"], item["new"]
     mode = f"mode {old['mode']} -> {new['mode']}" if old and new and old["mode"] != new["mode"] else ""
     writer = f"{item['certainty']} {item['writer'] or ''}".strip() if verbose else ""
-    notes = "; ".join(filter(None, (mode, printable(writer))))
+    notes = "; ".join(filter(None, (not_recorded(item), mode, printable(writer))))
     return printable(item["path"]) + (f"  ({notes})" if notes else "")
 
 
 def _stat(items: Sequence[DiffItem]) -> list[str]:
     width = max((len(printable(item["path"])) for item in items), default=0)
     lines = [
-        f"{item['status']}  {printable(item['path']):<{width}}  {_size(item['old'])} -> {_size(item['new'])}"
+        f"{item['status']}  {printable(item['path']):<{width}}  {_size(item['old'], item)} -> {_size(item['new'], item)}"
         for item in items
     ]
     statuses = Counter(item["status"] for item in items)
@@ -103,9 +103,9 @@ def _stat(items: Sequence[DiffItem]) -> list[str]:
     return [*lines, f"{count(len(items), 'difference')}{': ' if totals else ''}{totals}"]
 
 
-def _size(state: StateObject | None) -> str:
+def _size(state: StateObject | None, item: DiffItem) -> str:
     if state is None:
-        return "none"
+        return "not recorded" if item.get("reason") else "none"
     return size(state["size_bytes"]) if state["kind"] == "file" else state["kind"]
 
 

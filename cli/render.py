@@ -15,6 +15,7 @@ from openoxide.cli.units import ago, count, duration, local, size, until
 from openoxide.daemon.protocol import (
     Changed,
     CheckpointObject,
+    DiffItem,
     ForgetAnswer,
     JoinAnswer,
     LateEntry,
@@ -102,11 +103,22 @@ def show(answer: ShowAnswer, now: datetime, *, zone: tzinfo | None = None, verbo
         ("manifest", answer["manifest_hash"] if verbose else ""),
         ("changes", changed(answer["changed"])),
     )
-    lines += shortened([f"  {item['status']} {printable(item['path'])}" for item in answer["changes"]], verbose=verbose)
+    lines += shortened([f"  {_change(item)}" for item in answer["changes"]], verbose=verbose)
     lines += _fields(*(("writer", _writer(writer)) for writer in answer["writers"]))
     lines += _fields(("skipped", count(answer["skipped"], "path")))
     skipped = [f"  {entry(skip)}" for skip in answer["skipped_paths"]]
     return "\n".join([*lines, *shortened(skipped, verbose=verbose)])
+
+
+def _change(item: DiffItem) -> str:
+    unrecorded = not_recorded(item)
+    return f"{item['status']} {printable(item['path'])}" + (f"  ({unrecorded})" if unrecorded else "")
+
+
+def not_recorded(item: DiffItem) -> str:
+    """That a path came or went for the record only, and why."""
+    when = "before" if item["status"] == "A" else "any more"
+    return f"not recorded {when}: {printable(item['reason'])}" if item.get("reason") else ""
 
 
 def watch(answer: WatchAnswer, now: datetime) -> str:

@@ -86,6 +86,8 @@ def diff_item(difference: Difference, certainty: str, writer: str | None, patch:
         "writer": writer,
         "certainty": certainty,
     }
+    if reason := skip_reason(difference.old) or skip_reason(difference.new):
+        item["reason"] = reason
     if patch is not None:
         item["patch"] = patch
     return item
@@ -115,13 +117,14 @@ def left_entries(left: Iterable[Left]) -> list[PathEntry]:
     return [path_entry(item.path, item.reason) for item in left]
 
 
+def skip_reason(state: FileState) -> str:
+    """Why a state is not recorded; empty where it is, or nothing is there."""
+    return (state.target or b"").decode() if state.kind is Kind.SKIPPED else ""
+
+
 def skipped_entries(states: Iterable[tuple[bytes, FileState]]) -> list[PathEntry]:
     """What is not recorded, from the states that say so."""
-    return [
-        path_entry(path, (state.target or b"").decode(), state.size or None)
-        for path, state in states
-        if state.kind is Kind.SKIPPED
-    ]
+    return [path_entry(path, reason, state.size or None) for path, state in states if (reason := skip_reason(state))]
 
 
 def outcome_entries(outcomes: Iterable[Outcome], kind: OutcomeKind) -> list[PathEntry]:

@@ -105,7 +105,9 @@ class StateObject(TypedDict):
 
 
 class DiffItem(TypedDict):
-    """One path that differs. ``status``: A added, M modified, D deleted, T type changed."""
+    """One path that differs. ``status``: A added, M modified, D deleted, T type changed. ``reason``: why one side does not
+    record it, although it may be there.
+    """
 
     path: str
     path_b64: NotRequired[str]
@@ -114,6 +116,7 @@ class DiffItem(TypedDict):
     new: StateObject | None
     writer: str | None
     certainty: str
+    reason: NotRequired[str]
     patch: NotRequired[str]
 
 

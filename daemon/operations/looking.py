@@ -39,6 +39,7 @@ from openoxide.daemon.answers import (
     checkpoint_object,
     diff_item,
     left_entries,
+    skip_reason,
     skipped_entries,
     writer_object,
 )
@@ -251,6 +252,9 @@ def writer_name(db: Transaction, writer: Writer) -> str | None:
 
 
 def _patch(timeline: Timeline, difference: Difference) -> str:
+    """Empty where one side was not recorded: what is not known to be gone is not taken away by a patch."""
+    if skip_reason(difference.old) or skip_reason(difference.new):
+        return ""
     old, new = (_git_file(timeline, state) for state in (difference.old, difference.new))
     return git_patch(os.fsdecode(difference.path), old, new)
 

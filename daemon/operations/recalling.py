@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from openoxide.checkpoints import rows
 from openoxide.checkpoints.diff import Status, status_of
 from openoxide.checkpoints.history import Position, Vanished, read_positions, vanished, version_seqs
-from openoxide.checkpoints.model import ABSENT, FileState, Kind
+from openoxide.checkpoints.model import ABSENT, FileState
 from openoxide.checkpoints.search import Stretch, find_stretches, search_blobs
 from openoxide.clock import rfc3339
-from openoxide.daemon.answers import state_object, time_or_none
+from openoxide.daemon.answers import skip_reason, state_object, time_or_none
 from openoxide.daemon.operations.looking import View, require_known, writer_name
 from openoxide.daemon.operations.proposing import bring_back
 from openoxide.daemon.protocol import (
@@ -142,7 +142,7 @@ class _Telling:
         """Where a text stood, with the first and the last checkpoint that hold it there, and the first without it."""
         held, gone = (item.first_seq, item.until_seq), item.gone_seq
         unknown_since = "" if item.until_seq is None else "not_searched"
-        reason = unknown_since if gone is None else _skip_reason(self._versions[gone].state)
+        reason = unknown_since if gone is None else skip_reason(self._versions[gone].state)
         return {
             **path_entry(item.path, reason),  # type: ignore[typeddict-unknown-key]
             "first": self._moment(item.first_seq, self._positions.first(*held)),
@@ -153,7 +153,7 @@ class _Telling:
 
     def _item(self, seq: int, status: str | None, state: FileState, checkpoint: Position | None) -> VersionItem:
         return {
-            **path_entry(self._versions[seq].path, _skip_reason(state)),  # type: ignore[typeddict-unknown-key]
+            **path_entry(self._versions[seq].path, skip_reason(state)),  # type: ignore[typeddict-unknown-key]
             **self._moment(seq, checkpoint),
             "status": status,
             "state": state_object(state),
@@ -168,10 +168,6 @@ class _Telling:
             "writer": self._writers[writer],
             "certainty": writer.certainty.value,
         }
-
-
-def _skip_reason(state: FileState) -> str:
-    return (state.target or b"").decode() if state.kind is Kind.SKIPPED else ""
 
 
 def _reference(position: Position) -> CheckpointReference:

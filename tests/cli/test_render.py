@@ -217,6 +217,22 @@ def test_a_difference_is_a_letter_and_a_path():
     """)
 
 
+HIDDEN = [difference("k", "D", reason="oxideignore"), difference("n", "A", reason="too_large")]
+
+
+@pytest.mark.parametrize("style", ["name-status", "patch"])
+def test_what_is_only_not_recorded_is_told_from_what_is_gone(style):
+    assert changes.diff(HIDDEN, style) == screen("""
+        D  k  (not recorded any more: oxideignore)
+        A  n  (not recorded before: too_large)
+    """)
+
+
+def test_the_size_of_what_is_not_recorded_is_not_known():
+    assert "D  k  10 B -> not recorded\nA  n  not recorded -> 2.0 KiB\n" in changes.diff(HIDDEN, "stat")
+    assert "\n  D k  (not recorded any more: oxideignore)\n" in render.show(shown(changes=HIDDEN), NOW)
+
+
 def test_verbose_adds_who_wrote_it():
     assert "M  tool  (mode 0644 -> 0755; likely codex)" in changes.diff(DIFFERENCES, "name-status", verbose=True)
 

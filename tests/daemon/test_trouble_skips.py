@@ -229,6 +229,25 @@ def test_what_a_new_rule_hides_is_left_alone_and_listed(box, hide: Callable[[Pat
     assert box.call("cat", checkpoint="1", file="data/file") == b"first"
 
 
+def test_what_a_new_rule_hides_is_not_told_as_deleted(box):
+    write(box.root / "data" / "file", "first")
+    write(box.root / "gone", "first")
+    box.watch()
+    by_oxideignore(box.root)
+    (box.root / "gone").unlink()
+    box.checkpoint()
+    (box.root / ".oxideignore").unlink()
+    box.checkpoint()
+
+    hidden = {item["path"]: item for item in box.call("diff", a="1", b="2", patch=True)["items"]}
+    assert (hidden["data/file"]["status"], hidden["data/file"]["reason"]) == ("D", "oxideignore")
+    assert (hidden["data/file"]["patch"], "reason" in hidden["gone"]) == ("", False)
+    assert "deleted file" in hidden["gone"]["patch"]
+    shown = {item["path"]: item.get("reason") for item in box.call("show", checkpoint="3")["changes"]}
+    assert shown["data/file"] == "oxideignore"
+    assert shown[".oxideignore"] is None
+
+
 def a_rule_lifted(root: Path) -> None:
     (root / ".oxideignore").unlink()
 
