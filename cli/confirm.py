@@ -34,7 +34,7 @@ def need_terminal(out: Output, hint: str) -> None:
 
 def show_plan(cli: Cli, plan: RewindAnswer) -> int:
     """A dry run's answer: nothing was done, so nothing was done in part."""
-    cli.out.answer(plan, lambda: changes.plan(plan, verbose=cli.out.verbose), colours.CHANGES)
+    cli.out.answer(plan, lambda: cli.out.proposed(changes.plan(plan, verbose=cli.out.verbose)), colours.CHANGES)
     _say_what_next(cli.out, plan)
     return EXIT_DONE
 
@@ -46,7 +46,9 @@ def act(cli: Cli, done: str, ask: Ask) -> int:
     """
     with cli.progress("working") as progress:
         answer = ask(progress=progress)
-    cli.out.answer(answer, lambda: changes.done(answer, done, verbose=cli.out.verbose), colours.CHANGES)
+    cli.out.answer(
+        answer, lambda: cli.out.proposed(changes.done(answer, done, verbose=cli.out.verbose)), colours.CHANGES
+    )
     _say_what_next(cli.out, answer)
     return EXIT_PARTIAL if answer["conflicts"] else EXIT_DONE
 

@@ -45,7 +45,9 @@ class Cli:
     """The terminal, the daemon and the place a command acts on."""
 
     def __init__(self, options: Options) -> None:
-        self.out = Output(as_json=options.as_json, quiet=options.quiet, verbose=options.verbose)
+        self.out = Output(
+            as_json=options.as_json, quiet=options.quiet, verbose=options.verbose, directory=options.directory
+        )
         self._directory = options.directory or ""
 
     @cached_property

@@ -20,7 +20,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out = Output(as_json=words[:1] == ["--json"], verbose="-v" in words)
     try:
         call = hot.parse(words) or _parse_all(words)
-        return call if isinstance(call, int) else _run(call)
+        if isinstance(call, int):
+            return call
+        cli = Cli(call.options)
+        out = cli.out
+        return _run(cli, call)
     except OpenOxideError as error:
         return out.fail(error)
     except KeyboardInterrupt:
@@ -38,8 +42,7 @@ def _parse_all(words: list[str]) -> Call | int:
     return app.parse(words)
 
 
-def _run(call: Call) -> int:
-    cli = Cli(call.options)
+def _run(cli: Cli, call: Call) -> int:
     command = catalogue.body(call.command)
     try:
         return command(cli, **call.arguments)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -18,12 +19,16 @@ from openoxide.errors import FailedError, OpenOxideError, error_object, exit_cod
 
 PROGRAM = "oxide-ctl"
 _PLAIN: colours.Palette = {}
+_ACTS_ON_A_PROJECT = f"`{PROGRAM} (?!-|stop|status|projects|config|doctor|uninstall)"
 
 
 class Output:
     """The two streams of one command, and the questions asked on a terminal."""
 
-    def __init__(self, *, as_json: bool = False, quiet: bool = False, verbose: bool = False) -> None:
+    def __init__(
+        self, *, as_json: bool = False, quiet: bool = False, verbose: bool = False, directory: str | None = None
+    ) -> None:
+        self._directory = directory
         self.as_json = as_json
         self.quiet = quiet
         self.verbose = verbose
@@ -46,7 +51,7 @@ class Output:
     def note(self, text: str) -> None:
         """A warning or hint for people; ``-q`` and ``--json`` leave it out."""
         if text and not self.quiet and not self.as_json:
-            _complain(text)
+            _complain(self.proposed(text))
 
     def hint(self, text: str) -> None:
         """What can be done next, as a note; nothing where ``text`` is empty."""
@@ -58,8 +63,17 @@ class Output:
             with suppress(FailedError):  # standard output itself may be what failed; the exit code still tells
                 self.show(json.dumps({"ok": False, "error": error_object(error)}))
         else:
-            _complain(error_text(error))
+            _complain(self.proposed(error_text(error)))
         return exit_code(error)
+
+    def proposed(self, text: str) -> str:
+        """``text`` with the commands in it as they can be pasted: with the ``-C`` that this one was typed with."""
+        if not self._directory:
+            return text
+        import shlex  # noqa: PLC0415 no hot command needs it
+
+        placed = f"`{PROGRAM} -C {shlex.quote(printable(self._directory))} "
+        return re.sub(_ACTS_ON_A_PROJECT, lambda _: placed, text)
 
     @property
     def may_ask(self) -> bool:

@@ -55,5 +55,5 @@ def unforget(
 
 
 def _answer(cli: Cli, answer: ForgetAnswer) -> int:
-    cli.out.answer(answer, lambda: render.forget(answer, cli.now))
+    cli.out.answer(answer, lambda: cli.out.proposed(render.forget(answer, cli.now)))
     return EXIT_PARTIAL if answer["kept"] and not answer["dry_run"] else EXIT_DONE

@@ -27,7 +27,7 @@ def pause(
     """
     for_ms = span_ms(lasting) if lasting is not None else None
     answer = cli.client.pause(cli.absolute(path or ""), for_ms=for_ms)
-    cli.out.answer(answer, lambda: render.pause(answer, cli.now))
+    cli.out.answer(answer, lambda: cli.out.proposed(render.pause(answer, cli.now)))
     return EXIT_DONE
 
 

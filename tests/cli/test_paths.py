@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+
+import pytest
+
+from openoxide.cli.output import Output
+from openoxide.errors import NotFoundError
+from tests.cli.answers import rewound
+
 
 def test_paths_are_relative_to_the_directory_of_the_option(run, daemon, tmp_path, monkeypatch):
     (tmp_path / "sub").mkdir()
@@ -44,3 +53,45 @@ def test_a_working_directory_that_is_gone_is_named(run, daemon, tmp_path, monkey
     assert ended.code == 2
     assert "working directory" in ended.complaint
     assert run("-C", "/", "log").code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "proposed"),
+    [
+        ("`oxide-ctl undo` takes it back", "`oxide-ctl -C 'my app' undo` takes it back"),
+        ("run `oxide-ctl stop`, then this again", "run `oxide-ctl stop`, then this again"),
+        ("`oxide-ctl -C /a log` and `oxide-ctl --help`", "`oxide-ctl -C /a log` and `oxide-ctl --help`"),
+        ("nothing to type", "nothing to type"),
+    ],
+)
+def test_a_proposed_command_acts_on_the_same_project(text, proposed):
+    assert Output(directory="my app").proposed(text) == proposed
+    assert Output().proposed(text) == text
+
+
+def test_notes_errors_and_answers_propose_what_can_be_pasted(run, daemon):
+    daemon.answers["rewind"] = [{**rewound(restored=[{"path": "a"}]), "hint": "`oxide-ctl rewind 2 -- a`"}]
+    daemon.answers["show"] = NotFoundError("there is none", hint="`oxide-ctl log` lists them")
+
+    done = run("-C", "a b", "rewind", "1", "--yes")
+    failed = run("-C", "a b", "show", "1")
+
+    assert "`oxide-ctl -C 'a b' undo` takes it back" in done.text
+    assert "hint: `oxide-ctl -C 'a b' rewind 2 -- a`" in done.complaint
+    assert "hint: `oxide-ctl -C 'a b' log` lists them" in failed.complaint
+
+
+def test_a_proposal_works_where_it_was_made(machine, project, tmp_path):
+    (project / "src" / "a.py").unlink()
+    machine.json("checkpoint")
+    here = {"cwd": tmp_path}
+
+    (line,) = re.findall("`([^`]+)`", machine.run("-C", "project/src", "history", "--deleted", **here).complaint)
+    words = shlex.split(line)[1:]
+    words[words.index("--") : words.index("--")] = ["--yes"]
+    done = machine.run(*words, **here)
+
+    assert (done.code, (project / "src" / "a.py").read_text()) == (0, "one\n")
+    (undo,) = re.findall("`([^`]+)`", done.text)
+    assert machine.run(*shlex.split(undo)[1:], "--yes", **here).code == 0
+    assert not (project / "src" / "a.py").exists()
