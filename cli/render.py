@@ -163,6 +163,7 @@ def status(answer: StatusAnswer, now: datetime) -> str:
 def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:
     reason = f" ({item['reason']})" if item["reason"] else ""
     last, expiry = item["last_checkpoint_at"], item["next_expiry"]
+    settle = f"`oxide-ctl -C {shlex.quote(printable(item['root']))} rewind --continue`"
     return _fields(
         ("state", f"{item['state']}{reason}, {'complete' if item['complete'] else 'INCOMPLETE'}"),
         ("pending", f"{count(item['pending'], 'change')}; {count(item['watches'], 'watch handle')}, seq {item['seq']}"),
@@ -170,7 +171,7 @@ def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:
         ("pause", _end_of_pause(item, now)),
         ("expiry", f"next one {until(expiry, now)}" if expiry else ""),
         *(("gap", f"{gap['cause']}, since {ago(gap['opened_at'], now)}") for gap in item["gaps"]),
-        *(("interrupted", f"operation {short(operation)}; settle it with `oxide-ctl rewind --continue` or `--abort`")
+        *(("interrupted", f"operation {short(operation)}; settle it with {settle} or `--abort`")
           for operation in item["interrupted"]),
     )  # fmt: skip
 
@@ -179,7 +180,7 @@ def _end_of_pause(item: WorktreeStatus, now: datetime) -> str:
     if not item.get("paused_at"):  # a daemon of an earlier day does not say
         return ""
     end = item["paused_until"]
-    return f"ends {until(end, now)}" if end else "until `oxide-ctl unpause`"
+    return f"ends {until(end, now)}" if end else f"until `oxide-ctl unpause {shlex.quote(printable(item['root']))}`"
 
 
 def pause(answer: PauseAnswer, now: datetime) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,7 +39,7 @@ def problems_of_tree(tree: TreeFacts) -> list[Problem]:
         text = f"{tree.root} may lack changes: {', '.join(tree.gaps)}"
         found.append(Problem("gap", WARNING, text, "a full pass closes it; `oxide-ctl status` shows when"))
     for operation in tree.interrupted:
-        hint = "settle it with `oxide-ctl rewind --continue` or `--abort`"
+        hint = f"settle it with `oxide-ctl -C {shlex.quote(tree.root)} rewind --continue` or `--abort`"
         found.append(Problem("interrupted", ERROR, f"operation {operation[:8]} of {tree.root} was interrupted", hint))
     if tree.holds_home:
         text = (
@@ -50,10 +51,12 @@ def problems_of_tree(tree: TreeFacts) -> list[Problem]:
 
 def _state(tree: TreeFacts) -> list[Problem]:
     if tree.paused:
-        end = f"until {tree.paused_until}" if tree.paused_until else "until `oxide-ctl unpause`"
-        return [Problem("paused", NOTE, f"{tree.root} is paused {end}", "`oxide-ctl unpause` ends it")]
+        end = f" until {tree.paused_until}" if tree.paused_until else ""
+        hint = f"`oxide-ctl unpause {shlex.quote(tree.root)}` ends it"
+        return [Problem("paused", NOTE, f"{tree.root} is paused{end}", hint)]
     if tree.state == "paused":
-        hint = "if it was moved: `oxide-ctl projects move OLD NEW`; else `oxide-ctl unwatch` it"
+        root = shlex.quote(tree.root)
+        hint = f"if it was moved: `oxide-ctl projects move {root} NEW`; else `oxide-ctl unwatch {root}`"
         return [Problem("root_gone", ERROR, f"{tree.root} is not recorded: {tree.reason}", hint)]
     if tree.state == "degraded" and tree.reason not in (WATCH_LIMIT, INSTANCE_LIMIT):
         return [Problem("degraded", ERROR, f"{tree.root} is not recorded whole: {tree.reason}", "see the daemon's log")]

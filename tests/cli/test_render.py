@@ -120,7 +120,7 @@ def test_status_tells_what_is_wrong():
     worktrees = [
         {},
         {
-            "root": "/src/other",
+            "root": "/src/an other",
             "state": "paused",
             "reason": "root_vanished",
             "complete": False,
@@ -146,12 +146,12 @@ def test_status_tells_what_is_wrong():
           kept        42 checkpoints, last 3m ago
           expiry      next one in 30d
 
-        /src/other
+        /src/an other
           state       paused (root_vanished), INCOMPLETE
           pending     1 change; 214 watch handles, seq 12
           kept        0 checkpoints
           gap         overflow, since 30s ago
-          interrupted operation oooppppq; settle it with `oxide-ctl rewind --continue` or `--abort`
+          interrupted operation oooppppq; settle it with `oxide-ctl -C '/src/an other' rewind --continue` or `--abort`
     """)
 
 

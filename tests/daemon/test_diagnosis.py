@@ -38,6 +38,20 @@ def test_a_tree_has_the_problems_its_facts_say(facts, expected):
     assert all(problem.hint and "/p" in problem.message for problem in found if problem.kind != "staging_busy")
 
 
+@pytest.mark.parametrize(
+    ("facts", "command"),
+    [
+        ({"interrupted": ["k" * 16]}, "oxide-ctl -C '/my p' rewind --continue"),
+        ({"paused": True}, "oxide-ctl unpause '/my p'"),
+        ({"state": "paused", "reason": "the root is gone"}, "oxide-ctl unwatch '/my p'"),
+    ],
+)
+def test_what_to_do_names_the_tree(facts, command):
+    (found,) = problems_of_tree(TreeFacts(root="/my p", **facts))
+
+    assert f"`{command}`" in found.hint
+
+
 def test_a_pause_says_when_it_ends():
     (found,) = problems_of_tree(TreeFacts(root="/p", paused=True, paused_until="2026-11-29T12:00:00.000Z"))
 
