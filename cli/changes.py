@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Literal
 
-from openoxide.cli.render import entry, not_recorded, reference, shortened
+from openoxide.cli.render import author, entry, not_recorded, reference, shortened
 from openoxide.cli.units import count, local, size
 from openoxide.daemon.protocol import DiffItem, RewindAnswer, StateObject, printable
 
@@ -87,8 +87,8 @@ def _way_back(answer: RewindAnswer, zone: tzinfo | None) -> list[str]:
 def _noted(item: DiffItem, *, verbose: bool) -> str:
     old, new = item["old"], item["new"]
     mode = f"mode {old['mode']} -> {new['mode']}" if old and new and old["mode"] != new["mode"] else ""
-    writer = f"{item['certainty']} {item['writer'] or ''}".strip() if verbose else ""
-    notes = "; ".join(filter(None, (not_recorded(item), mode, printable(writer))))
+    writer = author(item["certainty"], item["writer"]) if verbose else ""
+    notes = "; ".join(filter(None, (not_recorded(item), mode, writer)))
     return printable(item["path"]) + (f"  ({notes})" if notes else "")
 
 

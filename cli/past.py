@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from openoxide.cli.render import table
+from openoxide.cli.render import author, table
 from openoxide.cli.units import count, local, size
 from openoxide.daemon.protocol import MomentObject, SearchAnswer, StretchItem, VersionItem, printable
 from openoxide.ids import short
@@ -68,4 +68,4 @@ def _size(item: VersionItem) -> str:
 
 
 def _writer(item: MomentObject) -> str:
-    return printable(f"{item['certainty']} {item['writer'] or ''}".strip())
+    return author(item["certainty"], item["writer"])

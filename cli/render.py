@@ -247,6 +247,11 @@ def _late(listed: LateEntry) -> str:
     return f"  {path}  {printable(listed['reason'])}{how}"
 
 
+def author(certainty: str, writer: str | None) -> str:
+    """Who made a change, and how sure that is; of our own operations one word says both."""
+    return printable(" ".join(dict.fromkeys(filter(None, (certainty, writer)))))
+
+
 def entry(listed: PathEntry) -> str:
     """A path with why it is listed."""
     reason = f"  ({printable(listed['reason'])})" if listed.get("reason") else ""

@@ -118,7 +118,8 @@ def _refuse_unbuilt(flags: Mapping[str, bool]) -> None:
 
 def _choose_action(out: Output) -> None:
     """Returns when the files were chosen; their plan is still to be agreed to."""
-    out.show("\n".join(f"  {number}  {words}" for number, words in enumerate(ACTIONS.values(), 1)))
+    offers = (words + ("" if name in BUILT else "  (not built yet)") for name, words in ACTIONS.items())
+    out.show("\n".join(f"  {number}  {offer}" for number, offer in enumerate(offers, 1)))
     names = dict(zip("12345", ACTIONS, strict=True))
     typed = out.ask("rewind what? [3]") or "3"
     if typed not in names:

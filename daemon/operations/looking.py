@@ -106,7 +106,7 @@ def _explained(error: NotFoundError, reference: Reference, kept: store.Checkpoin
         case TurnBack() if kept.turn_back(1) is None:
             return NotFoundError(
                 f"{error.message}: no turn was declared here, or none of them is kept",
-                hint="name a checkpoint or a time; `oxide-ctl turn begin --help` tells how turns are declared",
+                hint="name a checkpoint or a time, such as @10m; `oxide-ctl turn begin --help` tells how turns are declared",
             )
         case Number() | IdPrefix() | Name() | TurnPrompt():
             with suppress(NotFoundError, AmbiguousError):

@@ -217,6 +217,18 @@ def test_a_difference_is_a_letter_and_a_path():
     """)
 
 
+@pytest.mark.parametrize(
+    ("certainty", "writer", "text"),
+    [
+        ("likely", "codex/s1", "likely codex/s1"),
+        ("unknown", None, "unknown"),
+        ("operation", "operation", "operation"),
+    ],
+)
+def test_who_made_a_change_is_said_once(certainty, writer, text):
+    assert render.author(certainty, writer) == text
+
+
 HIDDEN = [difference("k", "D", reason="oxideignore"), difference("n", "A", reason="too_large")]
 
 

@@ -68,7 +68,8 @@ def test_without_an_action_the_five_are_offered_and_code_is_the_default(terminal
     for number, words in enumerate(
         ["code and conversation", "conversation", "code", "summarize from here", "summarize up to here"], 1
     ):
-        assert f"  {number}  {words}\r\n" in screen.seen
+        later = "" if words == "code" else "  (not built yet)"
+        assert f"  {number}  {words}{later}\r\n" in screen.seen
     assert sent(daemon) == [True]
     screen.type("\n")
     screen.expect("rewind? [y/N]")
