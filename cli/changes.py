@@ -8,7 +8,7 @@ from datetime import tzinfo
 from typing import Literal
 
 from openoxide.cli.render import author, entry, not_recorded, reference, shortened
-from openoxide.cli.units import count, local, size
+from openoxide.cli.units import count, local, localised, size
 from openoxide.daemon.protocol import DiffItem, RewindAnswer, StateObject, printable
 
 Style = Literal["stat", "name-status", "patch"]
@@ -48,7 +48,7 @@ def done(answer: RewindAnswer, word: str, *, zone: tzinfo | None = None, verbose
     return "\n".join(
         [
             f"{word if changed else 'nothing changed'}: {_aim(answer)}",
-            *_body(answer, verbose=verbose),
+            *_body(answer, zone=zone, verbose=verbose),
             *_way_back(answer, zone),
         ]
     )
@@ -66,11 +66,11 @@ def _aim(answer: RewindAnswer) -> str:
     return f"{target}, scope {answer['scope']}{', exact' if answer['exact'] else ''}"
 
 
-def _body(answer: RewindAnswer, *, verbose: bool) -> list[str]:
+def _body(answer: RewindAnswer, *, zone: tzinfo | None = None, verbose: bool) -> list[str]:
     lines: list[str] = []
     for mark, group, _ in MARKS:
         lines += shortened([f"  {mark} {entry(listed)}" for listed in answer[group]], verbose=verbose)
-    notes = [printable(note) for note in answer["notes"]]
+    notes = [printable(localised(note, zone)) for note in answer["notes"]]
     git = [f"git: {line}" for line in map(printable, answer["git_note"].splitlines())]
     return [*lines, summary(answer), *notes, *git]
 

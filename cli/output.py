@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, TextIO
 
 from openoxide.cli import colours
+from openoxide.cli.units import localised
 from openoxide.daemon.protocol import printable
 from openoxide.errors import FailedError, OpenOxideError, error_object, exit_code
 
@@ -51,7 +52,7 @@ class Output:
     def note(self, text: str) -> None:
         """A warning or hint for people; ``-q`` and ``--json`` leave it out."""
         if text and not self.quiet and not self.as_json:
-            _complain(self.proposed(text))
+            _complain(self.proposed(localised(text)))
 
     def hint(self, text: str) -> None:
         """What can be done next, as a note; nothing where ``text`` is empty."""
@@ -63,7 +64,7 @@ class Output:
             with suppress(FailedError):  # standard output itself may be what failed; the exit code still tells
                 self.show(json.dumps({"ok": False, "error": error_object(error)}))
         else:
-            _complain(self.proposed(error_text(error)))
+            _complain(self.proposed(localised(error_text(error))))
         return exit_code(error)
 
     def proposed(self, text: str) -> str:

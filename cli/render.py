@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
 from itertools import chain
 
-from openoxide.cli.units import ago, count, duration, local, size, until
+from openoxide.cli.units import ago, count, duration, local, localised, size, until
 from openoxide.daemon.protocol import (
     Changed,
     CheckpointObject,
@@ -82,10 +82,14 @@ def forget(answer: ForgetAnswer, now: datetime) -> str:
     ]
     number = count(len(answer["forgotten"]), "checkpoint")
     lines.append(f"plan: forget {number}" if answer["dry_run"] else f"{number} forgotten")
-    lines += map(printable, answer["notes"])
+    lines += map(_note, answer["notes"])
     if answer["forgotten"]:
         lines.append("no space is freed by this: they are in trash, `oxide-ctl unforget` takes them back")
     return "\n".join(lines)
+
+
+def _note(text: str) -> str:
+    return printable(localised(text))
 
 
 def show(answer: ShowAnswer, now: datetime, *, zone: tzinfo | None = None, verbose: bool = False) -> str:
@@ -131,7 +135,7 @@ def watch(answer: WatchAnswer, now: datetime) -> str:
 def window(answer: WindowAnswer, verb: str, now: datetime) -> str:
     """A turn or tool call that began or ended."""
     noun = f"tool call {printable(answer['tool'])}" if answer["tool"] else f"turn {printable(answer['turn'])}"
-    return "\n".join([f"{noun} {verb}", checkpoint(answer["checkpoint"], now), *map(printable, answer["notes"])])
+    return "\n".join([f"{noun} {verb}", checkpoint(answer["checkpoint"], now), *map(_note, answer["notes"])])
 
 
 def restore(answer: RestoreAnswer, *, verbose: bool = False) -> str:
@@ -140,7 +144,7 @@ def restore(answer: RestoreAnswer, *, verbose: bool = False) -> str:
     if verbose:
         lines += [f"  {entry(written)}" for written in answer["written"]]
     skipped = [f"  ? {entry(skip)}" for skip in answer["skipped"]]
-    return "\n".join([*lines, *shortened(skipped, verbose=verbose), *map(printable, answer["notes"])])
+    return "\n".join([*lines, *shortened(skipped, verbose=verbose), *map(_note, answer["notes"])])
 
 
 def status(answer: StatusAnswer, now: datetime) -> str:

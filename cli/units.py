@@ -9,6 +9,7 @@ from itertools import pairwise
 from openoxide.errors import UsageError
 
 _UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
+_MOMENT = r"(?<![@\w])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\b"
 _SPAN = re.compile("".join(rf"(?:([0-9]{{1,9}}){unit})?" for unit in _UNITS_MS))
 
 
@@ -53,6 +54,20 @@ def nearest(ms: int) -> str:
 def local(text: str, zone: tzinfo | None = None) -> str:
     """A moment on the user's clock (``zone`` None), to the second."""
     return datetime.fromisoformat(text).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def localised(text: str, zone: tzinfo | None = None) -> str:
+    """``text`` of the daemon, which may live in another time zone, with its moments on the user's clock; not those after
+    an @, which are spelled to be typed.
+    """
+    return re.sub(_MOMENT, lambda moment: _local_or_same(moment[0], zone), text)
+
+
+def _local_or_same(text: str, zone: tzinfo | None) -> str:
+    try:
+        return local(text, zone)
+    except (ValueError, OverflowError):  # a name that only looks like a moment
+        return text
 
 
 def ago(text: str, now: datetime) -> str:

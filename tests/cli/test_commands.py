@@ -254,8 +254,26 @@ def test_candidates_and_affected_paths_are_listed(run, daemon):
         StoreDamagedError("bytes are missing", details={"paths": ["a", {"path": "b"}]}),
     ]
 
-    assert run("show", "k").complaint == "oxide-ctl: `k` fits 2\n  #3  kmqz  n\\x1b  2026-11-29T12:00:00.000Z\n"
+    assert run("show", "k").complaint == "oxide-ctl: `k` fits 2\n  #3  kmqz  n\\x1b  2026-11-29 12:00:00\n"
     assert run("show", "k").complaint == "oxide-ctl: bytes are missing\n  a\n  b\n"
+
+
+def test_times_that_the_daemon_tells_are_told_in_the_zone_of_the_reader(run, daemon, in_japan):
+    daemon.answers["show"] = NotFoundError("nothing is kept of 2026-11-29T12:00:00.000Z", hint="the time")
+    daemon.answers["rewind"] = planned(notes=["2026-11-29T12:00:00.000Z: taken is #1"])
+    daemon.answers["forget"] = {
+        "ok": True,
+        "dry_run": True,
+        "forgotten": [],
+        "kept": [],
+        "freed_bytes": 0,
+        "notes": ["2026-11-29T12:00:00.000Z: taken is #1"],
+    }
+
+    assert "nothing is kept of 2026-11-29 21:00:00" in run("show", "@1d").complaint
+    assert run("--json", "show", "@1d").json["error"]["message"].endswith("2026-11-29T12:00:00.000Z")
+    assert "2026-11-29 21:00:00: taken is #1" in run("rewind", "@1d", "--dry-run").text
+    assert "2026-11-29 21:00:00: taken is #1" in run("forget", "@1d", "--dry-run").text
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from openoxide.cli.units import ago, coarse, count, duration, local, nearest, size, span_ms, until
+from openoxide.cli.units import ago, coarse, count, duration, local, localised, nearest, size, span_ms, until
 from openoxide.clock import rfc3339
 from openoxide.errors import UsageError
 
@@ -89,6 +89,21 @@ def test_moments_are_shown_on_the_clock_of_the_zone():
     assert local(at(500), UTC) == "2026-11-29 12:00:00"
     assert local(at(0), timezone(timedelta(hours=5, minutes=30))) == "2026-11-29 17:30:00"
     assert local(at(0)) == "2026-11-29 12:00:00"  # the tests' own zone is UTC
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("taken is #1 of 2026-11-29T12:00:00.500Z, 301 ms before", "taken is #1 of 2026-11-29 21:00:00, 301 ms before"),
+        ("2026-11-29T20:00:00.000Z: taken", "2026-11-30 05:00:00: taken"),
+        ("no checkpoint '@2026-11-29T12:00:00.000Z'", "no checkpoint '@2026-11-29T12:00:00.000Z'"),
+        ("2026-13-41T12:00:00.000Z", "2026-13-41T12:00:00.000Z"),
+        ("9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999Z"),
+        ("no moment", "no moment"),
+    ],
+)
+def test_moments_in_a_text_are_shown_on_the_clock_of_the_zone(text, shown):
+    assert localised(text, timezone(timedelta(hours=9))) == shown
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 paths"), (1, "1 path"), (2, "2 paths")])
