@@ -101,6 +101,7 @@ def sealed_machine(folder: Path) -> Iterator[Sealed]:
     project.mkdir()
     clock = FakeClock(NOON_MS)
     numbers, projects = count(1), count(1_000)
+    umask = os.umask(0o022)  # a daemon in this process sets its own, and the tests that follow are not to inherit it
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENOXIDE_HOME", str(home.folder))
         patch.setenv("OPENOXIDE_NO_AUTOSTART", "1")
@@ -114,6 +115,7 @@ def sealed_machine(folder: Path) -> Iterator[Sealed]:
         patch.setattr(watching, "letters", lambda _random: _ident(next(projects)))
         with _daemon(home, clock):
             yield Sealed(home.folder, project, clock)
+    os.umask(umask)
     shutil.rmtree(home.folder.parent)
 
 
