@@ -133,11 +133,24 @@ def _settings(home: Home) -> tuple[Settings, str]:
 
 
 def _stop_on_signals(stop: threading.Event) -> None:
-    def request_stop(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
+    """A thread of its own waits for the byte that the interpreter writes when a signal comes. A handler would not do: it
+    runs in the main thread, and where the signal came just before that one began to wait, not until the next signal.
+    """
+    told, wakeup = os.pipe()
+    os.set_blocking(wakeup, False)
+    signal.set_wakeup_fd(wakeup)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _leave_to_the_thread)
+    threading.Thread(target=_await_signal, args=(told, stop), name="signals", daemon=True).start()
 
-    signal.signal(signal.SIGTERM, request_stop)
-    signal.signal(signal.SIGINT, request_stop)
+
+def _leave_to_the_thread(_number: int, _frame: FrameType | None) -> None:
+    """Without a handler the signal would end the process at once."""
+
+
+def _await_signal(told: int, stop: threading.Event) -> None:
+    os.read(told, 1)
+    stop.set()
 
 
 def _watch_first(service: Service, screen: Screen | None, named: str) -> None:

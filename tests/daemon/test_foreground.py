@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -87,6 +88,43 @@ def test_the_timeline_is_on_standard_output_and_the_log_on_standard_error(home, 
 
     assert [line.split()[1] for line in running.stdout.read().splitlines()] == [b"stopped"]
     assert {json.loads(line)["level"] for line in running.stderr.read().splitlines()} == {"info"}
+
+
+# the main thread is in a write to a full pipe, and another one takes the signal: nothing wakes the main thread
+DEAF = """
+import os, signal, sys, threading
+from openoxide.daemon.main import _stop_on_signals
+stop, size = threading.Event(), 1 << 20
+_stop_on_signals(stop)
+ours, theirs = os.pipe()
+def send():
+    read = len(os.read(ours, 1))
+    signal.pthread_kill(threading.get_ident(), int(sys.argv[1]))
+    print("stopped:", stop.wait(5), flush=True)
+    while read < size:
+        read += len(os.read(ours, size))
+threading.Thread(target=send).start()
+os.write(theirs, bytes(size))
+"""
+BOTH = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+
+
+@BOTH
+def test_a_signal_is_heard_though_the_main_thread_does_not_wake_up(number):
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    done = subprocess.run(
+        [sys.executable, "-c", DEAF, str(int(number))], env=environ, check=False, capture_output=True, text=True
+    )
+
+    assert (done.stdout, done.returncode) == ("stopped: True\n", 0)
+
+
+@BOTH
+def test_a_signal_at_the_moment_in_which_the_tree_is_watched_ends_it(running, number):
+    running.send_signal(number)
+
+    assert running.wait(DEADLINE_SECONDS) == 0
 
 
 @pytest.mark.parametrize("stderr", [subprocess.DEVNULL, subprocess.STDOUT])
