@@ -19,6 +19,7 @@ from pathlib import Path
 
 from openoxide.daemon.protocol import MAX_SOCKET_PATH
 from openoxide.errors import AlreadyRunningError, FailedError, RefusedError, StoreFullError, StoreReadOnlyError
+from openoxide.ownership import require_ours
 from openoxide.paths import Home
 
 BACKLOG = 128
@@ -83,13 +84,13 @@ class Instance:
 def acquire(home: Home) -> Instance:
     """Take ``home``, which is created where missing. From here on this process creates files for its user only.
 
-    Raises AlreadyRunningError with the pid of the holder, RefusedError for a home of another user, StoreReadOnlyError
-    for one that cannot be written.
+    Raises AlreadyRunningError with the pid of the holder, RefusedError for a home of another user or a folder that holds
+    what is not ours, StoreReadOnlyError for one that cannot be written.
     """
     # SQLite and the packs create their files with the process's umask; it stays for the daemon's life
     os.umask(0o077)
     with _explained(home.folder), ExitStack() as held:
-        folder = _open_folder(home.folder)
+        folder = _open_folder(home)
         held.callback(os.close, folder)
         lock = os.open(home.lock.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=folder)
         held.callback(os.close, lock)
@@ -97,18 +98,19 @@ def acquire(home: Home) -> Instance:
         return Instance(home, folder, lock, held.pop_all())
 
 
-def _open_folder(folder: Path) -> int:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    link, target = os.lstat(folder), os.stat(folder)
+def _open_folder(home: Home) -> int:
+    home.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    link, target = os.lstat(home.folder), os.stat(home.folder)
     # Run through sudo with the caller's HOME, we would leave root's files in the home of somebody who cannot read them
     if target.st_uid != os.geteuid() or link.st_uid not in {os.geteuid(), 0}:
         raise RefusedError(
-            f"{folder} belongs to another user (uid {target.st_uid}, link {link.st_uid})",
+            f"{home.folder} belongs to another user (uid {target.st_uid}, link {link.st_uid})",
             hint="name a folder of your own in OPENOXIDE_HOME",
         )
+    require_ours(home)
     if stat.S_IMODE(target.st_mode) != 0o700:
-        folder.chmod(0o700)
-    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        home.folder.chmod(0o700)
+    return os.open(home.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def _take(lock: int, home: Home) -> None:

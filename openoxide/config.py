@@ -18,6 +18,7 @@ from pathlib import Path
 
 from openoxide.errors import ConflictError, FailedError, OpenOxideError, RefusedError, UsageError
 from openoxide.fileio import read_regular, replace_file, write_errors
+from openoxide.ownership import require_ours
 from openoxide.paths import Home
 from openoxide.settings import NOT_BUILT, Settings, Value, flat, load_settings, most, parse_settings
 
@@ -108,6 +109,7 @@ def change(home: Home, key: str, words: Sequence[str]) -> tuple[Entry, Entry]:
     """
     require_known(key)
     value = parse_value(key, words)
+    require_ours(home)
     _refuse_link(home)
     with _locked(home):
         before = entry(home, key)
@@ -125,6 +127,7 @@ def edit(home: Home, run_editor: Callable[[Path], None]) -> bool:
     """Let ``run_editor`` change a copy and take that over if it is valid; whether anything changed. The last text that was
     not taken over is kept in the home, and the error says so. ``run_editor`` raises OpenOxideError where it fails.
     """
+    require_ours(home)
     _refuse_link(home)
     before = _read(home)
     start = _template().encode() if before is None else before

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from openoxide import surroundings
 from openoxide.fileio import make_private
+from openoxide.ownership import FOREIGN_HINT, foreign_text, is_foreign
 from openoxide.paths import Home
-from openoxide.removal import is_foreign
 from openoxide.surroundings import Side, file_system, reach
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
@@ -36,8 +36,7 @@ def foreign_problems(home: Home) -> list[Problem]:
     """Whether the home is somebody else's folder, of which nothing is to be touched."""
     if not is_foreign(home):
         return []
-    text = f"{home.folder} is no OpenOxide home: it holds other files, and no database of ours"
-    return [Problem("foreign_home", ERROR, text, "name a folder of its own in OPENOXIDE_HOME")]
+    return [Problem("foreign_home", ERROR, foreign_text(home), FOREIGN_HINT)]
 
 
 def home_problems(home: Home, *, fix: bool) -> list[Problem]:

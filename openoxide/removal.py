@@ -18,18 +18,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from openoxide.errors import AlreadyRunningError, RefusedError
-from openoxide.paths import APPLICATION_ID, Home
-
-DATABASE, UNINSTALLED, LOCK = "timeline.db", "timeline.db.uninstalled", "oxided.lock"
-_FILES = re.compile(
-    r"timeline\.db(?:-wal|-shm|-journal|\.uninstalled)?|oxided\.lock|config\.toml(?:\.rejected)?(?:\.new)?|logs/oxided\.log(?:\.[0-9]+)?"
-    r"|blobs/[0-9]{8,}\.pack(?:\.aside)?|blobs/big/(?:[0-9a-f]{64}|[0-9a-f]{16}\.tmp)"
+from openoxide.ownership import (
+    DATABASE,
+    FOLDER,
+    KINDS,
+    LOCK,
+    UNINSTALLED,
+    Found,
+    all_below,
+    databases,
+    is_half_made,
+    is_ours,
 )
-_KINDS = {"oxided.sock": stat.S_IFSOCK, "logs": stat.S_IFDIR, "blobs": stat.S_IFDIR, "blobs/big": stat.S_IFDIR}
+from openoxide.paths import Home
+
 _HISTORY = re.compile(r"timeline\.db.*|oxided\.lock|config\.toml(?:\.rejected)?|blobs(?:/.*)?")
 _LAST = (LOCK, UNINSTALLED)
-_ID_AT = slice(68, 72)  # the application id in SQLite's header
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK_SECONDS, _POLL_SECONDS = 10.0, 0.02
 
 NOT_OURS = "not_ours"
@@ -45,17 +49,12 @@ class Removal(NamedTuple):
     left: Mapping[str, str]
 
 
-class _Found(NamedTuple):
-    mode: int
-    size: int
-
-
 def plan(home: Home, *, keep_history: bool) -> Removal:
     """What :func:`remove` would do. Raises RefusedError where this is no home of ours."""
     if not home.folder.is_dir():
         return Removal({}, {}, {})
     with _opened(home) as folder:
-        found = _all_below(folder)
+        found = all_below(folder)
         _refuse_foreign(home, folder, found, keep_history=keep_history)
     going, kept, left = _sorted_out(found, keep_history=keep_history)
     return Removal(_sizes(going), _sizes(kept), dict.fromkeys(left, NOT_OURS))
@@ -68,33 +67,21 @@ def remove(home: Home, *, keep_history: bool) -> Removal:
     if not home.folder.is_dir():
         return Removal({}, {}, {})
     with _opened(home) as folder:
-        found = _all_below(folder)
+        found = all_below(folder)
         _refuse_foreign(home, folder, found, keep_history=keep_history)
-        if not any(_is_ours(name, entry.mode) for name, entry in found.items()):
+        if not any(is_ours(name, entry.mode) for name, entry in found.items()):
             return Removal({}, {}, dict.fromkeys(found, NOT_OURS) if found else _delete_folder(home))
         with _locked(home, folder):
             if not keep_history and DATABASE in found:
                 os.rename(DATABASE, UNINSTALLED, src_dir_fd=folder, dst_dir_fd=folder)
                 os.fsync(folder)
-            found = _all_below(folder)
+            found = all_below(folder)
             going, kept, left = _sorted_out(found, keep_history=keep_history)
             resisting = _delete(folder, going)
             if not kept and not left and not resisting:
                 resisting = _delete_folder(home)
     stays = {**dict.fromkeys(left, NOT_OURS), **resisting}
     return Removal(_sizes({name: size for name, size in going.items() if name not in resisting}), _sizes(kept), stays)
-
-
-def is_foreign(home: Home) -> bool:
-    """Whether the folder that is named as the home holds something, and nothing in it tells that it is ours."""
-    with suppress(OSError):  # what cannot be looked into is for whoever uses it to tell
-        folder = os.open(os.path.realpath(home.folder), _FOLDER)
-        try:
-            found = _all_below(folder)
-            return not _databases(folder, found) and not all(_is_ours(name, f.mode) for name, f in found.items())
-        finally:
-            os.close(folder)
-    return False
 
 
 @contextmanager
@@ -107,30 +94,16 @@ def _opened(home: Home) -> Iterator[int]:
         )
     if os.stat(real).st_uid != os.geteuid():
         raise RefusedError(f"{home.folder} belongs to another user", hint="only its owner removes it")
-    folder = os.open(real, _FOLDER)
+    folder = os.open(real, FOLDER)
     try:
         yield folder
     finally:
         os.close(folder)
 
 
-def _all_below(folder: int, prefix: str = "") -> dict[str, _Found]:
-    """Every entry below ``folder`` by its relative name, links not followed; what is below a foreign folder left out."""
-    found: dict[str, _Found] = {}
-    for name in sorted(os.listdir(folder)):
-        seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        found[prefix + name] = _Found(seen.st_mode, seen.st_size)
-        if _KINDS.get(prefix + name) == stat.S_IFDIR and stat.S_ISDIR(seen.st_mode):
-            inner = os.open(name, _FOLDER, dir_fd=folder)
-            try:
-                found |= _all_below(inner, f"{prefix}{name}/")
-            finally:
-                os.close(inner)
-    return found
-
-
-def _refuse_foreign(home: Home, folder: int, found: Mapping[str, _Found], *, keep_history: bool) -> None:
-    if not _databases(folder, found) and any(_is_ours(name, entry.mode) for name, entry in found.items()):
+def _refuse_foreign(home: Home, folder: int, found: Mapping[str, Found], *, keep_history: bool) -> None:
+    some = any(is_ours(name, entry.mode) for name, entry in found.items())
+    if some and not databases(folder, found) and not is_half_made(found):
         raise RefusedError(
             f"{home.folder} is no OpenOxide home: no database of ours is in it",
             hint="nothing was deleted; look into it, and set OPENOXIDE_HOME to what was used",
@@ -141,37 +114,16 @@ def _refuse_foreign(home: Home, folder: int, found: Mapping[str, _Found], *, kee
         )
 
 
-def _databases(folder: int, found: Mapping[str, _Found]) -> list[str]:
-    return [name for name in (DATABASE, UNINSTALLED) if name in found and _is_database_of_ours(folder, name)]
-
-
-def _is_database_of_ours(folder: int, name: str) -> bool:
-    try:
-        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    except OSError:
-        return False
-    try:
-        return os.read(file, 100)[_ID_AT] == APPLICATION_ID.to_bytes(4, "big")
-    except OSError:
-        return False
-    finally:
-        os.close(file)
-
-
-def _sorted_out(found: Mapping[str, _Found], *, keep_history: bool) -> tuple[dict[str, int], dict[str, int], list[str]]:
+def _sorted_out(found: Mapping[str, Found], *, keep_history: bool) -> tuple[dict[str, int], dict[str, int], list[str]]:
     """``(going, kept, left)``; what goes is in the order in which it goes, folders after what is in them. Pure."""
     kept = {name: f.size for name, f in found.items() if keep_history and _HISTORY.fullmatch(name)}
-    ours = {name: f for name, f in found.items() if name not in kept and _is_ours(name, f.mode)}
+    ours = {name: f for name, f in found.items() if name not in kept and is_ours(name, f.mode)}
     left = [name for name in found if name not in ours and name not in kept]
     holding = {name for name in ours if any(other.startswith(f"{name}/") for other in left)}
     order = sorted(
         ours.keys() - holding, key=lambda name: (_LAST.index(name) if name in _LAST else -1, -name.count("/"), name)
     )
     return {name: 0 if stat.S_ISDIR(ours[name].mode) else ours[name].size for name in order}, kept, left
-
-
-def _is_ours(name: str, mode: int) -> bool:
-    return stat.S_IFMT(mode) == _KINDS.get(name, stat.S_IFREG if _FILES.fullmatch(name) else -1)
 
 
 def _sizes(names: Mapping[str, int]) -> dict[str, int]:
@@ -224,9 +176,9 @@ def _delete(folder: int, names: Mapping[str, int]) -> dict[str, str]:
             break
         directory, _, last = name.rpartition("/")
         try:
-            inner = os.open(directory or ".", _FOLDER, dir_fd=folder)
+            inner = os.open(directory or ".", FOLDER, dir_fd=folder)
             try:
-                (os.rmdir if _KINDS.get(name) == stat.S_IFDIR else os.unlink)(last, dir_fd=inner)
+                (os.rmdir if KINDS.get(name) == stat.S_IFDIR else os.unlink)(last, dir_fd=inner)
             finally:
                 os.close(inner)
         except OSError as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.contract import paths, sealed
 from tests.kit import diff_trees, tree_of, wait_until
 
@@ -113,6 +115,31 @@ def test_a_doctor_touches_nothing_in_a_folder_that_is_not_ours(machine):
     assert [problem["kind"] for problem in ended.json["problems"]] == ["foreign_home"]
     assert tree_of(machine.home) == before
     assert machine.home.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("arguments", [("status",), ("watch",), ("config", "set", "retention.ttl_days", "9")])
+def test_no_command_touches_a_folder_that_is_not_ours(machine, arguments):
+    machine.home.mkdir()
+    machine.home.chmod(0o755)  # whatever the umask is
+    (machine.home / "theirs").touch(mode=0o644)
+    before = tree_of(machine.home)
+
+    error = machine.failure(*arguments, code=8)
+
+    assert (error["kind"], "no OpenOxide home" in error["message"]) == ("refused", True)
+    assert tree_of(machine.home) == before
+    assert machine.home.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_home_with_nothing_but_settings_is_taken_and_taken_away(machine):
+    machine.json("config", "set", "retention.ttl_days", "9")
+
+    assert machine.json("uninstall", "--yes")["stopped"] is False
+    assert not machine.home.exists()
+    machine.json("config", "set", "retention.ttl_days", "9")
+    machine.json("watch")
+    machine.json("uninstall", "--yes")
+    assert not machine.home.exists()
 
 
 def test_an_uninstall_takes_everything_of_ours_and_nothing_else(machine, project):

@@ -215,8 +215,8 @@ def a_folder(path: Path) -> None:
 
 
 def a_link_to_a_socket(path: Path) -> None:
-    leave_stale_socket(path.with_name("elsewhere"))
-    path.symlink_to("elsewhere")
+    leave_stale_socket(path.parent.with_name("elsewhere.sock"))
+    path.symlink_to("../elsewhere.sock")
 
 
 def a_fifo(path: Path) -> None:

@@ -191,6 +191,17 @@ def test_a_folder_of_foreign_files_is_left_as_it_is(tmp_path):
     assert sorted(os.listdir(home.folder)) == ["notes.txt", "sub"]
 
 
+@pytest.mark.parametrize("names", [["config.toml"], ["oxided.lock", "logs/oxided.log", "config.toml.rejected"]])
+def test_a_home_that_no_daemon_has_made_whole_goes_too(tmp_path, names):
+    home = Home(tmp_path / "home")
+    write(home, *names)
+    (home.folder / "timeline.db").touch()
+
+    assert set(plan(home, keep_history=False).removed) >= {name.split("/")[0] for name in names}
+    assert remove(home, keep_history=False).left == {}
+    assert not home.folder.exists()
+
+
 def test_while_something_resists_the_home_can_still_be_told(home, monkeypatch):
     unlink = os.unlink
     monkeypatch.setattr(

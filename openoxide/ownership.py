@@ -1,0 +1,118 @@
+"""What in a home is ours: told by its name, its place and its kind, and by the database, never by a guess.
+
+A folder that somebody else filled may be named as the home by mistake. Nothing in it is touched: not a mode changed, no
+file added, and no file deleted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from openoxide.errors import RefusedError
+from openoxide.paths import APPLICATION_ID, Home
+
+DATABASE, UNINSTALLED, LOCK = "timeline.db", "timeline.db.uninstalled", "oxided.lock"
+KINDS = {"oxided.sock": stat.S_IFSOCK, "logs": stat.S_IFDIR, "blobs": stat.S_IFDIR, "blobs/big": stat.S_IFDIR}
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FOREIGN_HINT = "name a folder of its own in OPENOXIDE_HOME, or move what is not ours out of this one"
+
+_FILES = re.compile(
+    r"timeline\.db(?:-wal|-shm|-journal|\.uninstalled)?|oxided\.lock|config\.toml(?:\.rejected)?(?:\.new)?|logs/oxided\.log(?:\.[0-9]+)?"
+    r"|blobs/[0-9]{8,}\.pack(?:\.aside)?|blobs/big/(?:[0-9a-f]{64}|[0-9a-f]{16}\.tmp)"
+)
+_HISTORY = ("timeline.db", "blobs/")
+_ID_AT = slice(68, 72)  # the application id in SQLite's header
+
+
+class Found(NamedTuple):
+    """An entry of a home, not followed."""
+
+    mode: int
+    size: int
+
+
+def all_below(folder: int, prefix: str = "") -> dict[str, Found]:
+    """Every entry below ``folder`` by its relative name, links not followed; what is below a foreign folder left out, and
+    what is below one that may not be read.
+    """
+    found: dict[str, Found] = {}
+    for name in sorted(os.listdir(folder)):
+        with suppress(FileNotFoundError):  # a daemon that runs, or anybody in a folder of theirs, may delete meanwhile
+            seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            found[prefix + name] = Found(seen.st_mode, seen.st_size)
+            if KINDS.get(prefix + name) == stat.S_IFDIR and stat.S_ISDIR(seen.st_mode):
+                with suppress(PermissionError):
+                    found |= _inside(folder, name, prefix)
+    return found
+
+
+def _inside(folder: int, name: str, prefix: str) -> dict[str, Found]:
+    inner = os.open(name, FOLDER, dir_fd=folder)
+    try:
+        return all_below(inner, f"{prefix}{name}/")
+    finally:
+        os.close(inner)
+
+
+def is_ours(name: str, mode: int) -> bool:
+    """Whether an entry of a home is one that we make. Pure."""
+    return stat.S_IFMT(mode) == KINDS.get(name, stat.S_IFREG if _FILES.fullmatch(name) else -1)
+
+
+def is_half_made(found: Mapping[str, Found]) -> bool:
+    """Whether there is nothing but ours, and no history yet: what `config set` or a daemon that could not start left. Pure."""
+    return all(
+        is_ours(name, entry.mode) and (stat.S_ISDIR(entry.mode) or not name.startswith(_HISTORY) or not entry.size)
+        for name, entry in found.items()
+    )
+
+
+def databases(folder: int, found: Mapping[str, Found]) -> list[str]:
+    """Those of ``found`` that are databases of ours."""
+    return [name for name in (DATABASE, UNINSTALLED) if name in found and _is_database_of_ours(folder, name)]
+
+
+def _is_database_of_ours(folder: int, name: str) -> bool:
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return False
+    try:
+        return os.read(file, 100)[_ID_AT] == APPLICATION_ID.to_bytes(4, "big")
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+
+
+def is_foreign(home: Home) -> bool:
+    """Whether the folder that is named as the home holds something, and nothing in it tells that it is ours."""
+    with suppress(OSError):  # what cannot be looked into is for whoever uses it to tell
+        folder = os.open(os.path.realpath(home.folder), FOLDER)
+        try:
+            found = all_below(folder)
+            return not databases(folder, found) and not all(_has_our_name(name) for name in found)
+        finally:
+            os.close(folder)
+    return False
+
+
+def require_ours(home: Home) -> None:
+    """Raises RefusedError where the home is somebody else's folder. Nothing is written to tell."""
+    if is_foreign(home):
+        raise RefusedError(foreign_text(home), hint=FOREIGN_HINT)
+
+
+def foreign_text(home: Home) -> str:
+    """What is wrong with a foreign home, for people."""
+    return f"{home.folder} is no OpenOxide home: it holds other files, and no database of ours"
+
+
+def _has_our_name(name: str) -> bool:
+    """What stands under it may be a link to another disk, or in our way: whoever uses it tells. Pure."""
+    return name in KINDS or bool(_FILES.fullmatch(name))
