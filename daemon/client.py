@@ -103,9 +103,16 @@ class Client:
         return self.call("unwatch", {"path": path, "delete_history": delete_history, "dry_run": dry_run})
 
     def move_project(
-        self, old: str, new: str, *, yes: bool = False, progress: ProgressCallback | None = None
+        self,
+        old: str,
+        new: str,
+        *,
+        history: int | None = None,
+        yes: bool = False,
+        progress: ProgressCallback | None = None,
     ) -> MoveAnswer:
-        return cast("MoveAnswer", self.call("projects_move", {"old": old, "new": new, "yes": yes}, progress))
+        request = _given(old=old, new=new, history=history, yes=yes)
+        return cast("MoveAnswer", self.call("projects_move", request, progress))
 
     def join_projects(self, a: str, b: str) -> JoinAnswer:
         return cast("JoinAnswer", self.call("projects_join", {"a": a, "b": b}))

@@ -74,7 +74,7 @@ class NotFoundError(OpenOxideError):
 
 
 class AmbiguousError(OpenOxideError):
-    """A checkpoint name fits more than one; ``details["candidates"]`` lists them."""
+    """What was named fits more than one checkpoint or history; ``details["candidates"]`` lists them."""
 
     kind = "ambiguous"
 

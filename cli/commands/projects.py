@@ -32,26 +32,29 @@ def move(
     *,
     old: Annotated[str, typer.Argument(metavar="OLD", help="where it was watched")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="where it is now; OLD again for a directory made anew")],
+    history: Annotated[
+        int | None, typer.Option("--history", min=1, metavar="ID", help="which one, where several stood at OLD")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="also though the tree still is at OLD")] = False,
 ) -> int:
     """Let the history of a project directory that was moved, copied or made anew go on where it is now.
 
     Example: oxide-ctl projects move ~/src/my-app ~/work/my-app
     """
-    answer = _moved(cli, cli.absolute(old), cli.absolute(new), yes=yes)
+    answer = _moved(cli, cli.absolute(old), cli.absolute(new), history, yes=yes)
     cli.out.answer(answer, lambda: render.moved(answer, cli.now))
     return EXIT_DONE
 
 
-def _moved(cli: Cli, old: str, new: str, *, yes: bool) -> MoveAnswer:
+def _moved(cli: Cli, old: str, new: str, history: int | None, *, yes: bool) -> MoveAnswer:
     try:
         with cli.progress("comparing") as report:
-            return cli.client.move_project(old, new, yes=yes, progress=report)
+            return cli.client.move_project(old, new, history=history, yes=yes, progress=report)
     except RefusedError as error:
         if not error.details.get("still_there") or not cli.out.may_ask:
             raise
         need_yes(cli.out, f"{error.message}; move its history all the same?")
-        return _moved(cli, old, new, yes=True)
+        return _moved(cli, old, new, history, yes=True)
 
 
 def join(

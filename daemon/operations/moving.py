@@ -7,21 +7,22 @@ its lock, and the full pass that follows closes the gap that the transaction ope
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openoxide.checkpoints import journal, rows, store
 from openoxide.checkpoints.gitposition import common_dir
 from openoxide.checkpoints.model import Worktree
 from openoxide.checkpoints.tree import RootIdentity, identity_of
-from openoxide.daemon.answers import checkpoint_object
+from openoxide.daemon.answers import checkpoint_object, time_or_none
 from openoxide.daemon.operations.watching import checked_root, shown
 from openoxide.daemon.protocol import JoinAnswer, MoveAnswer
-from openoxide.daemon.requests import Request, flag, path
+from openoxide.daemon.requests import Request, flag, number, path
 from openoxide.daemon.watched import Watched
 from openoxide.db import Transaction
-from openoxide.errors import NotFoundError, RefusedError, UsageError
+from openoxide.errors import AmbiguousError, NotFoundError, OpenOxideError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
 
 def move(service: Service, request: Request, report: Reporter) -> MoveAnswer:
     """The history of the tree that was at ``old`` goes on at ``new``. With ``old`` and ``new`` alike it goes on in the
-    directory that was made anew there. ``yes``: also though the tree still is at ``old``.
+    directory that was made anew there. ``yes``: also though the tree still is at ``old``. ``history``: the worktree that
+    is meant, where several stood at ``old``.
     """
     root = checked_root(service, path(request, "new"), allow_broad=False)
     identity = identity_of(root)
-    old = _moving(service, path(request, "old"), root, identity)
+    old = _moving(service, path(request, "old"), root, identity, number(request, "history"))
     if _is_still_there(old) and not flag(request, "yes"):
         raise RefusedError(
             f"{shown(old.root)} still holds the tree that was watched",
@@ -101,17 +103,59 @@ def _change_places(service: Service, old: Worktree, root: bytes, identity: RootI
     return dropped
 
 
-def _moving(service: Service, named: bytes, root: bytes, identity: RootIdentity) -> Worktree:
-    """The worktree that was at ``named``: the one that is watched, else the last one."""
+def _moving(service: Service, named: bytes, root: bytes, identity: RootIdentity, wanted: int | None) -> Worktree:
+    """The worktree that was at ``named`` and is now at ``root``."""
     names = {os.path.realpath(named), os.path.normpath(named)}
     with service.timeline.database.reading() as db:
         there = [worktree for worktree in store.worktrees(db) if worktree.root in names]
-    if not there:
-        raise NotFoundError(f"no project is known at {shown(named)}", hint="run `oxide-ctl projects`")
-    moving = [worktree for worktree in there if worktree.root != root or _identity(worktree) != identity]
-    if not moving:
-        raise UsageError(f"{shown(root)} is where its history says it is", hint="name the directory it was moved to")
-    return max(moving, key=lambda worktree: (worktree.watching, worktree.id))
+        moving = [worktree for worktree in there if worktree.root != root or _identity(worktree) != identity]
+        if not there:
+            raise NotFoundError(f"no project is known at {shown(named)}", hint="run `oxide-ctl projects`")
+        if not moving:
+            raise UsageError(
+                f"{shown(root)} is where its history says it is", hint="name the directory it was moved to"
+            )
+        chosen = that_moved(moving, identity, wanted)
+        if chosen is None:
+            raise _ambiguous(db, named, moving, wanted)
+    return chosen
+
+
+def that_moved(known: Sequence[Worktree], identity: RootIdentity, wanted: int | None) -> Worktree | None:
+    """The one of ``known`` that is ``wanted``; else the one that is the very directory, else the only one there is. None
+    where that says nothing: a copy could be of any of them. Pure.
+    """
+    if wanted is not None:
+        return next((worktree for worktree in known if worktree.id == wanted), None)
+    same = [worktree for worktree in known if _identity(worktree) == identity]
+    fitting = same or known
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _ambiguous(db: Transaction, named: bytes, known: Sequence[Worktree], wanted: int | None) -> OpenOxideError:
+    candidates = [_candidate(db, worktree) for worktree in known]
+    choices = [
+        f"--history {found['id']} ({found['reason']}, checkpoints: {found['checkpoints']})" for found in candidates
+    ]
+    hint = f"say which one: {' or '.join(choices)}"
+    if wanted is not None:
+        return NotFoundError(
+            f"{shown(named)} has no history {wanted} to move", hint=hint, details={"candidates": candidates}
+        )
+    message = f"{len(known)} directories stood at {shown(named)}, and nothing tells which of them was moved"
+    return AmbiguousError(message, hint=hint, details={"candidates": candidates})
+
+
+def _candidate(db: Transaction, worktree: Worktree) -> dict[str, Any]:
+    checkpoints = store.CheckpointQuery(db, worktree.id)
+    newest = checkpoints.newest()
+    return {
+        "id": worktree.id,
+        "root": shown(worktree.root),
+        "reason": "still there" if _is_still_there(worktree) else "gone",
+        "checkpoints": checkpoints.count(),
+        "created_at": time_or_none(newest.created_at_ms if newest else None),
+    }
 
 
 def _identity(worktree: Worktree) -> RootIdentity:

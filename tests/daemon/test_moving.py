@@ -7,8 +7,11 @@ import subprocess
 
 import pytest
 
+from openoxide.checkpoints.model import Worktree
+from openoxide.checkpoints.tree import RootIdentity
 from openoxide.daemon.operations.likeness import Traces, likeness
-from openoxide.errors import NotFoundError, RefusedError, UsageError
+from openoxide.daemon.operations.moving import that_moved
+from openoxide.errors import AmbiguousError, NotFoundError, RefusedError, UsageError
 from tests.kit import tree_of
 from tests.kit.box import Box
 
@@ -196,6 +199,62 @@ def test_another_directory_that_stood_there_keeps_its_history(box, new):
         (str(new), True, 2),
     ]
     assert names(box, new) == ["before", None]
+
+
+def another_in_its_place(box):
+    """A second tree where the first was watched, watched too; where the first one is."""
+    aside = box.root.rename(box.root.with_name("aside"))
+    box.root.mkdir()
+    (box.root / "other").write_text("x")
+    box.watch()
+    box.checkpoint("of the second")
+    return aside
+
+
+def test_the_directory_itself_tells_which_history_moved(box, new):
+    another_in_its_place(box).rename(new)
+
+    move(box, box.root, new)
+
+    assert names(box, new) == ["before", None]
+    assert names(box, box.root) == ["of the second", None]
+    assert roots(box) == {str(box.root): True, str(new): True}
+
+
+def test_which_history_a_copy_has_is_asked(box, new):
+    shutil.copytree(another_in_its_place(box), new)
+
+    with pytest.raises(AmbiguousError) as caught:
+        move(box, box.root, new)
+
+    first, second = caught.value.details["candidates"]
+    assert (first["reason"], first["checkpoints"], second["reason"]) == ("gone", 2, "still there")
+    assert f"--history {first['id']} (gone" in caught.value.hint
+    assert names(box, box.root) == ["of the second", None]
+    with pytest.raises(NotFoundError):
+        move(box, box.root, new, history=99)
+    move(box, box.root, new, history=first["id"])
+    assert names(box, new)[-2:] == ["before", None]
+
+
+@pytest.mark.parametrize(
+    ("known", "wanted", "chosen"),
+    [
+        ([7], None, 0),
+        ([7, 8], None, None),
+        ([7, 5], None, 1),
+        ([5, 5], None, None),
+        ([5, 7], 2, 1),
+        ([5, 7], 3, None),
+    ],
+)
+def test_only_what_tells_decides(known, wanted, chosen):
+    trees = [
+        Worktree(id=number, project="p", root=b"/old", kind="code", dev=1, ino=ino, birth_ns=0, watching=number == 2)
+        for number, ino in enumerate(known, 1)
+    ]
+
+    assert that_moved(trees, RootIdentity(1, 5, 0), wanted) == (None if chosen is None else trees[chosen])
 
 
 @pytest.mark.parametrize(
