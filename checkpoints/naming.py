@@ -128,7 +128,12 @@ def parse(text: str, now_ms: int, tz: tzinfo | None = None) -> Reference:
         return _turn(text)
     if trouble := _trouble(text):
         raise UsageError(f"{_quoted(text)} is not the name of a checkpoint: {trouble}", hint=FORMS)
-    return IdPrefix(text) if is_letters(text) and len(text) <= 2 * ID_BYTES else Name(text)
+    return IdPrefix(text) if may_be_id(text) else Name(text)
+
+
+def may_be_id(text: str) -> bool:
+    """Whether ``text`` is spelled like an id or the start of one."""
+    return is_letters(text) and len(text) <= 2 * ID_BYTES
 
 
 def valid_name(text: str) -> None:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from openoxide.checkpoints import store
 from openoxide.checkpoints.model import Trigger
-from openoxide.checkpoints.naming import valid_name
+from openoxide.checkpoints.naming import may_be_id, valid_name
 from openoxide.daemon.answers import checkpoint_object
 from openoxide.daemon.requests import Request, flag, optional_text, path
 from openoxide.daemon.watched import Label
+from openoxide.db import Transaction
 from openoxide.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,15 +26,23 @@ def checkpoint(service: Service, request: Request, _report: Reporter) -> dict[st
     with service.using(path(request)) as watched:
         if name is not None:
             with service.timeline.database.reading() as db:
-                refuse_taken(store.CheckpointQuery(db, watched.worktree.id), name)
+                refuse_taken(db, watched.worktree.id, name)
         label = Label(trigger=Trigger.MANUAL, name=name, pinned=flag(request, "pin"), turn=watched.only_turn)
         return {"ok": True, **checkpoint_object(watched.seal(label))}
 
 
-def refuse_taken(checkpoints: store.CheckpointQuery, name: str, but: str = "") -> None:
-    """A name means one checkpoint: raises UsageError where another one than ``but`` (an id) has it."""
-    taken = [checkpoint for checkpoint in checkpoints.by_name(name) if checkpoint.id != but]
-    if taken:
-        number = taken[0].number
-        hint = f"choose another name, or free it: `oxide-ctl name {number} ''`"
-        raise UsageError(f"checkpoint {number} has the name {name!r} already", hint=hint)
+def refuse_taken(db: Transaction, worktree: int, name: str, but: str = "") -> None:
+    """A name means one checkpoint: raises UsageError where another one than ``but`` (an id) has it, or an id that begins
+    like it, in trash too, from where it may come back.
+    """
+    kept, trash = (store.CheckpointQuery(db, worktree, trash=trash) for trash in (False, True))
+    for taken in kept.by_name(name):
+        if taken.id != but:
+            hint = f"choose another name, or free it: `oxide-ctl name {taken.number} ''`"
+            raise UsageError(f"checkpoint {taken.number} has the name {name!r} already", hint=hint)
+    if not may_be_id(name):
+        return
+    for taken in [*kept.by_id_prefix(name), *trash.by_id_prefix(name)]:
+        if taken.id != but:
+            hint = "choose another name, a longer one or one with a letter from a to j"
+            raise UsageError(f"{name!r} already means checkpoint {taken.number}, whose id begins like it", hint=hint)

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
     from openoxide.daemon.service import Service
 
-Change = Callable[[Transaction, CheckpointQuery, Checkpoint], None]
+Change = Callable[[Transaction, Checkpoint], None]
 
 
 def pin(service: Service, request: Request, _report: Reporter) -> KeepAnswer:
     """``pin CKPT``: it is never forgotten."""
 
-    def change(db: Transaction, _: CheckpointQuery, found: Checkpoint) -> None:
+    def change(db: Transaction, found: Checkpoint) -> None:
         store.set_pinned(db, found.id, pinned=True, expires_at_ms=None)
 
     return _changed(service, request, change)
@@ -41,7 +41,7 @@ def pin(service: Service, request: Request, _report: Reporter) -> KeepAnswer:
 def unpin(service: Service, request: Request, _report: Reporter) -> KeepAnswer:
     """``unpin CKPT``: its time counts from now, however old it is; one that is not pinned stays as it is."""
 
-    def change(db: Transaction, _: CheckpointQuery, found: Checkpoint) -> None:
+    def change(db: Transaction, found: Checkpoint) -> None:
         if found.pinned:
             store.set_pinned(db, found.id, pinned=False, expires_at_ms=expiry(service))
 
@@ -56,9 +56,9 @@ def name(service: Service, request: Request, _report: Reporter) -> KeepAnswer:
     if wanted:
         valid_name(wanted)
 
-    def change(db: Transaction, checkpoints: CheckpointQuery, found: Checkpoint) -> None:
+    def change(db: Transaction, found: Checkpoint) -> None:
         if wanted:
-            refuse_taken(checkpoints, wanted, but=found.id)
+            refuse_taken(db, found.worktree, wanted, but=found.id)
         store.set_name(db, found.id, wanted or None)
 
     return _changed(service, request, change)
@@ -70,7 +70,7 @@ def _changed(service: Service, request: Request, change: Change) -> KeepAnswer:
     with service.timeline.database.writing() as db:
         checkpoints = CheckpointQuery(db, worktree.id)
         found = resolved(checkpoints, text(request, "checkpoint"), service.clock.now_ms())
-        change(db, checkpoints, found.checkpoint)
+        change(db, found.checkpoint)
         (after,) = checkpoints.by_id_prefix(found.checkpoint.id)
     answer: KeepAnswer = {"ok": True, **checkpoint_object(after)}  # type: ignore[typeddict-item]
     if found.note:

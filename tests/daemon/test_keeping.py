@@ -81,7 +81,28 @@ def test_a_name_means_one_checkpoint(box):
     assert shown(box, "1")["name"] is None
 
 
-@pytest.mark.parametrize("new", ["42", "last", "@2h", "turn:x", "-x", "a\nb", None, 3])
+@pytest.mark.parametrize("letters", [1, 8, 32])
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_name_is_no_start_of_the_id_of_another_checkpoint(box, letters, forgotten):
+    other = shown(box, "1")["id"][:letters]
+    if forgotten:
+        box.call("forget", checkpoints=["1"])
+
+    for name_it in (lambda: box.call("name", checkpoint="2", name=other), lambda: box.checkpoint(other)):
+        with pytest.raises(UsageError, match=f"'{other}' already means checkpoint [12], whose id begins like it"):
+            name_it()
+
+    assert next(item["name"] for item in box.call("log")["items"]) == "second"
+
+
+def test_its_own_id_is_a_name_for_a_checkpoint(box):
+    own = shown(box)["id"]
+
+    assert box.call("name", checkpoint="2", name=own)["name"] == own
+    assert box.call("show", checkpoint=own)["number"] == 2
+
+
+@pytest.mark.parametrize("new", ["42", "last", "last~2", "@2h", "turn:x", "#7", "-x", "a\nb", None, 3])
 def test_what_cannot_be_a_name_is_refused(box, new):
     with pytest.raises(UsageError):
         box.call("name", checkpoint="2", name=new)

@@ -37,7 +37,7 @@ def keep(folder: Path) -> None:
     arm()
     for name, request in (
         ("pin", {"checkpoint": "1"}),
-        ("name", {"checkpoint": "2", "name": "two"}),
+        ("name", {"checkpoint": "2", "name": "second"}),
         ("forget", {"checkpoints": ["1", "2", "3"]}),
         ("unforget", {"checkpoints": ["3"]}),
     ):

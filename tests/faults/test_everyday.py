@@ -67,9 +67,9 @@ def state(box: Box) -> tuple[object, ...]:
 AFTER = [
     (False, None, False, False, False),
     (True, None, False, False, False),
-    (True, "two", False, False, False),
-    (True, "two", False, True, True),
-    (True, "two", False, True, False),
+    (True, "second", False, False, False),
+    (True, "second", False, True, True),
+    (True, "second", False, True, False),
 ]
 
 
