@@ -58,6 +58,7 @@ STOP_HINT = "run `oxide-ctl stop`; the next command starts a daemon of its own v
 
 START_SECONDS = 10.0
 SILENCE_SECONDS = 600.0
+ANSWER_SECONDS = 10.0
 POLL_SECONDS = 0.02
 MAX_LINE_BYTES = 64 << 10
 
@@ -132,19 +133,34 @@ class Client:
     def stop(self) -> dict[str, Any]:
         """Stop the daemon; returns when its socket is gone, the last thing it removes. Never starts one."""
         before = _identity(self._path)
-        answer = Client(self._path, autostart=False, timeout_seconds=self._timeout_seconds).call("stop", {})
+        answer = self._at_once("stop")
         deadline = time.monotonic() + START_SECONDS
         while before and _identity(self._path) == before and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         return answer
 
     def runs(self) -> bool:
-        """Whether a daemon answers now, of whatever version. Never starts one."""
+        """Whether a daemon is there, of whatever version. Never starts one. Raises DaemonUnreachableError where it does
+        not answer.
+        """
         try:
-            Client(self._path, autostart=False, timeout_seconds=self._timeout_seconds).call("ping", {})
-        except DaemonUnreachableError:
-            return False
+            self._at_once("ping")
+        except DaemonUnreachableError as error:
+            if isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError):
+                return False
+            raise
         return True
+
+    def _at_once(self, name: str) -> dict[str, Any]:
+        """The answer of what a daemon does at once, of whatever version: one that does not is halted or hangs."""
+        patience = min(self._timeout_seconds, ANSWER_SECONDS)
+        try:
+            return Client(self._path, autostart=False, timeout_seconds=patience).call(name, {})
+        except DaemonUnreachableError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                pid = _pid(self._path)
+                error.hint = f"`kill -CONT {pid}` lets it go on if it is halted, `kill -KILL {pid}` ends it"
+            raise
 
     def checkpoint(
         self,
@@ -338,7 +354,7 @@ class Client:
                 with connection.makefile("rb") as stream:
                     return _read_reply(stream, progress)
             except TimeoutError as error:
-                silence = f"the daemon was silent for {self._timeout_seconds:g} s"
+                silence = f"the daemon (pid {_pid(self._path)}) was silent for {self._timeout_seconds:g} s"
                 raise DaemonUnreachableError(silence, hint="what was asked for may still be running") from error
             except ConnectionError as error:
                 raise _cut() from error
@@ -403,6 +419,16 @@ def _identity(path: str) -> tuple[int, int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino, found.st_ctime_ns  # an inode number alone is used again at once
+
+
+def _pid(path: str) -> str:
+    """The pid that the daemon wrote beside its socket."""
+    with (
+        suppress(OSError, ValueError),
+        open(os.path.join(os.path.dirname(path), "oxided.lock"), encoding="ascii") as lock,
+    ):
+        return str(int(lock.read(20)))
+    return "not known"
 
 
 def _open(path: str) -> socket.socket:

@@ -64,6 +64,11 @@ def is_ours(name: str, mode: int) -> bool:
     return stat.S_IFMT(mode) == KINDS.get(name, stat.S_IFREG if _FILES.fullmatch(name) else -1)
 
 
+def is_link_of_ours(name: str, mode: int) -> bool:
+    """Whether a link stands where we make something: blobs on another disk, a config.toml among dotfiles. Pure."""
+    return stat.S_ISLNK(mode) and _has_our_name(name)
+
+
 def is_half_made(found: Mapping[str, Found]) -> bool:
     """Whether there is nothing but ours, and no history yet: what `config set` or a daemon that could not start left. Pure."""
     return all(

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +28,7 @@ from openoxide.ownership import (
     all_below,
     databases,
     is_half_made,
+    is_link_of_ours,
     is_ours,
 )
 from openoxide.paths import Home
@@ -56,8 +57,8 @@ def plan(home: Home, *, keep_history: bool) -> Removal:
     with _opened(home) as folder:
         found = all_below(folder)
         _refuse_foreign(home, folder, found, keep_history=keep_history)
-    going, kept, left = _sorted_out(found, keep_history=keep_history)
-    return Removal(_sizes(going), _sizes(kept), dict.fromkeys(left, NOT_OURS))
+        going, kept, left = _sorted_out(found, keep_history=keep_history)
+        return Removal(_sizes(going), _sizes(kept), _reasons(folder, found, left))
 
 
 def remove(home: Home, *, keep_history: bool) -> Removal:
@@ -77,10 +78,11 @@ def remove(home: Home, *, keep_history: bool) -> Removal:
                 os.fsync(folder)
             found = all_below(folder)
             going, kept, left = _sorted_out(found, keep_history=keep_history)
+            stays = _reasons(folder, found, left)
             resisting = _delete(folder, going)
             if not kept and not left and not resisting:
                 resisting = _delete_folder(home)
-    stays = {**dict.fromkeys(left, NOT_OURS), **resisting}
+    stays |= resisting
     return Removal(_sizes({name: size for name, size in going.items() if name not in resisting}), _sizes(kept), stays)
 
 
@@ -116,14 +118,29 @@ def _refuse_foreign(home: Home, folder: int, found: Mapping[str, Found], *, keep
 
 def _sorted_out(found: Mapping[str, Found], *, keep_history: bool) -> tuple[dict[str, int], dict[str, int], list[str]]:
     """``(going, kept, left)``; what goes is in the order in which it goes, folders after what is in them. Pure."""
-    kept = {name: f.size for name, f in found.items() if keep_history and _HISTORY.fullmatch(name)}
-    ours = {name: f for name, f in found.items() if name not in kept and is_ours(name, f.mode)}
+    ours = {name: f for name, f in found.items() if is_ours(name, f.mode)}
+    kept = {
+        name: f.size
+        for name, f in found.items()
+        if keep_history and _HISTORY.fullmatch(name) and (name in ours or is_link_of_ours(name, f.mode))
+    }
     left = [name for name in found if name not in ours and name not in kept]
     holding = {name for name in ours if any(other.startswith(f"{name}/") for other in left)}
     order = sorted(
-        ours.keys() - holding, key=lambda name: (_LAST.index(name) if name in _LAST else -1, -name.count("/"), name)
+        ours.keys() - kept.keys() - holding,
+        key=lambda name: (_LAST.index(name) if name in _LAST else -1, -name.count("/"), name),
     )
     return {name: 0 if stat.S_ISDIR(ours[name].mode) else ours[name].size for name in order}, kept, left
+
+
+def _reasons(folder: int, found: Mapping[str, Found], left: Iterable[str]) -> dict[str, str]:
+    """Why each of ``left`` stays. Where one of our rooms is a link, what it leads to holds bytes of ours."""
+    return {
+        name: f"leads to {os.readlink(name, dir_fd=folder)}, which stays"
+        if KINDS.get(name) == stat.S_IFDIR and is_link_of_ours(name, found[name].mode)
+        else NOT_OURS
+        for name in left
+    }
 
 
 def _sizes(names: Mapping[str, int]) -> dict[str, int]:
@@ -144,7 +161,8 @@ def _locked(home: Home, folder: int) -> Iterator[None]:
         while not _take(lock):
             if time.monotonic() > deadline:
                 hint = "run `oxide-ctl stop`, then this again"
-                raise AlreadyRunningError(f"a daemon owns {home.folder}", hint=hint)
+                pid = os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "not known"
+                raise AlreadyRunningError(f"a daemon (pid {pid}) owns {home.folder}", hint=hint)
             time.sleep(_POLL_SECONDS)
         yield
     finally:
@@ -176,7 +194,7 @@ def _delete(folder: int, names: Mapping[str, int]) -> dict[str, str]:
             break
         directory, _, last = name.rpartition("/")
         try:
-            inner = os.open(directory or ".", FOLDER, dir_fd=folder)
+            inner = _open_below(folder, directory)
             try:
                 (os.rmdir if KINDS.get(name) == stat.S_IFDIR else os.unlink)(last, dir_fd=inner)
             finally:
@@ -184,3 +202,15 @@ def _delete(folder: int, names: Mapping[str, int]) -> dict[str, str]:
         except OSError as error:
             resisting[name] = error.strerror or str(error)
     return resisting
+
+
+def _open_below(folder: int, directory: str) -> int:
+    """``directory`` below the home, each part of it no link."""
+    here = os.open(".", FOLDER, dir_fd=folder)
+    for part in directory.split("/") if directory else ():
+        above = here
+        try:
+            here = os.open(part, FOLDER, dir_fd=above)
+        finally:
+            os.close(above)
+    return here

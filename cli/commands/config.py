@@ -14,7 +14,7 @@ from openoxide import config
 from openoxide.cli.context import Cli
 from openoxide.cli.render import table
 from openoxide.daemon.protocol import printable
-from openoxide.errors import EXIT_DONE, FailedError, RefusedError
+from openoxide.errors import EXIT_DONE, DaemonUnreachableError, FailedError, RefusedError
 from openoxide.paths import home_from
 from openoxide.settings import Value
 
@@ -58,7 +58,7 @@ def change(
     Example: oxide-ctl config set capture.max_file_bytes 200MB
     """
     before, after = config.change(home_from(os.environ), key, words)
-    restart = before.value != after.value and cli.client.runs()
+    restart = before.value != after.value and _runs(cli)
     answer = {"ok": True, **_object(after), "previous": before.value, "restart_needed": restart}
     cli.out.answer(answer, lambda: f"{key} = {_spelled(after)}  (was {_spelled(before)})")
     cli.out.note(RESTART if restart else "")
@@ -72,11 +72,19 @@ def edit(cli: Cli) -> int:
     """
     home = home_from(os.environ)
     changed = config.edit(home, partial(_run_editor, _editor(cli), as_json=cli.out.as_json))
-    restart = changed and cli.client.runs()
+    restart = changed and _runs(cli)
     answer = {"ok": True, "path": printable(str(home.config)), "changed": changed, "restart_needed": restart}
     cli.out.answer(answer, lambda: "config.toml is changed" if changed else "nothing was changed")
     cli.out.note(RESTART if restart else "")
     return EXIT_DONE
+
+
+def _runs(cli: Cli) -> bool:
+    """Whether a daemon has the settings as they were; one that does not answer has them too."""
+    try:
+        return cli.client.runs()
+    except DaemonUnreachableError:
+        return True
 
 
 def _editor(cli: Cli) -> list[str]:

@@ -37,9 +37,10 @@ def uninstall(
         cli.out.show(reports.uninstall(_answer(home, planned, dry_run=True)))
         need_yes(cli.out, "remove it? this cannot be undone" if not keep_history else "remove it?")
     answer = _answer(home, planned, dry_run=dry_run)
-    if home.timeline_db.exists():  # else no daemon must be started, which would make a store
-        _leave_trees(cli, answer, keep_history=keep_history)
     if planned.removed:
+        cli.client.runs()  # one that is there and does not answer ends the command here, with nothing done
+        if home.timeline_db.exists():  # else no daemon must be started, which would make a store
+            _leave_trees(cli, answer, keep_history=keep_history)
         answer["stopped"] = not dry_run and cli.stop_daemon()
     if not dry_run:
         _add(home, answer, removal.remove(home, keep_history=keep_history))

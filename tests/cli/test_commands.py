@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from openoxide import __version__
+from openoxide.checkpoints.schema import open_timeline
 from openoxide.cli import catalogue
 from openoxide.errors import (
     EXIT_CODES,
@@ -20,6 +21,7 @@ from openoxide.errors import (
 )
 from openoxide.surroundings import this_side
 from tests.cli.answers import NOON, checkpoint, difference, planned, rewound, shown, status
+from tests.kit import tree_of
 
 SEALED = {"ok": True, **checkpoint()}
 BEGUN = {"ok": True, "turn": "p", "tool": None, "checkpoint": checkpoint(), "notes": []}
@@ -534,3 +536,21 @@ def test_conflict_and_not_found_keep_their_details_in_json(run, daemon):
 
     assert run("--json", "rewind", "1", "--yes").json["error"]["conflicts"] == [{"path": "a"}]
     assert run("show", "9").code == 5
+
+
+@pytest.mark.parametrize("line", [("stop",), ("uninstall", "--yes"), ("uninstall", "--dry-run")])
+def test_a_daemon_that_keeps_silent_is_named_and_nothing_is_deleted(run, openoxide_home, monkeypatch, line):
+    monkeypatch.setattr("openoxide.daemon.client.ANSWER_SECONDS", 0.1)
+    openoxide_home.mkdir()
+    open_timeline(openoxide_home / "timeline.db").close()
+    (openoxide_home / "oxided.lock").write_text("123\n")
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(openoxide_home / "oxided.sock"))
+        silent.listen()
+        before = tree_of(openoxide_home)
+
+        ended = run("--json", *line)
+
+    assert (ended.code, ended.json["error"]["kind"]) == (6, "daemon_unreachable")
+    assert "(pid 123) was silent for 0.1 s" in ended.json["error"]["message"]
+    assert tree_of(openoxide_home) == before

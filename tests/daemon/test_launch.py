@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +217,28 @@ def test_a_daemon_that_was_killed_is_replaced(client):
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     assert client.call("ping", {})["pid"] != pid
+
+
+@contextmanager
+def halted(pid: int) -> Iterator[None]:
+    """As by Ctrl-Z, or a debugger."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("what", [Client.stop, Client.runs])
+def test_a_daemon_that_is_halted_is_named_instead_of_waited_for(client, path, monkeypatch, what):
+    pid = client.call("ping", {})["pid"]
+    monkeypatch.setattr("openoxide.daemon.client.ANSWER_SECONDS", 0.2)
+
+    with halted(pid), pytest.raises(DaemonUnreachableError, match=rf"pid {pid}\) was silent") as caught:
+        what(client)
+
+    assert f"kill -CONT {pid}" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,34 @@ def test_a_link_is_not_ours_and_not_followed(home, tmp_path, name):
     assert tree_of(tmp_path, skip={b"home"}) == before
 
 
+@pytest.mark.parametrize("name", ["blobs", "logs", "blobs/big"])
+def test_what_a_link_of_ours_leads_to_is_said_to_stay(home, tmp_path, name):
+    (home.folder / name).rename(tmp_path / "theirs")
+    (home.folder / name).symlink_to(tmp_path / "theirs")
+
+    for act in (plan, remove):
+        assert act(home, keep_history=False).left[name] == f"leads to {tmp_path / 'theirs'}, which stays"
+
+
+def test_blobs_on_another_disk_are_kept_with_the_history(home, tmp_path):
+    home.blobs.rename(tmp_path / "theirs")
+    home.blobs.symlink_to(tmp_path / "theirs")
+
+    done = remove(home, keep_history=True)
+
+    assert ("blobs" in done.kept, done.left) == (True, {})
+
+
+@pytest.mark.parametrize("name", ["timeline.db.bak", "blobs/notes.txt", "config.toml.old"])
+def test_what_is_not_ours_is_not_said_to_be_kept(home, name):
+    write(home, name)
+
+    for act in (plan, remove):
+        done = act(home, keep_history=True)
+        assert (done.left, name in done.kept) == ({name: "not_ours"}, False)
+    assert (home.folder / name).exists()
+
+
 def test_the_history_is_kept_when_asked_to(home):
     done = remove(home, keep_history=True)
 
@@ -159,7 +187,7 @@ def test_a_home_that_a_daemon_has_is_refused_whole(home, monkeypatch):
     with home.lock.open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
-        with pytest.raises(AlreadyRunningError):
+        with pytest.raises(AlreadyRunningError, match=r"pid xxxxxxxxxx\)"):
             remove(home, keep_history=False)
 
     assert tree_of(home.folder) == before
