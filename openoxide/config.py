@@ -164,13 +164,14 @@ def _keep(home: Home, copy: Path, start: bytes) -> Path | None:
     """
     try:
         written = _edited(copy)
-        if written == start:
-            return None
-        with _locked(home):
-            replace_file(home.rejected_config, written)
     except FailedError:
         return None
-    except OSError:
+    if written == start:
+        return None
+    try:
+        with _locked(home):
+            replace_file(home.rejected_config, written)
+    except (OSError, OpenOxideError):
         return copy
     return home.rejected_config
 

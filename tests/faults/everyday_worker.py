@@ -1,12 +1,15 @@
-"""Everyday writes for the fault lab: ``python -m tests.faults.everyday_worker FOLDER config|keeping``.
+"""Everyday writes for the fault lab: ``python -m tests.faults.everyday_worker FOLDER config|rejected|keeping``.
 
-``config`` sets the days to live twice, from a file with comments. ``keeping`` pins, names, forgets and takes back the
+``config`` sets the days to live twice, from a file with comments. ``rejected`` edits that file twice into what cannot be
+read; what was typed is acknowledged too. ``keeping`` pins, names, forgets and takes back the
 checkpoints of a small project. Each step is acknowledged once it is promised.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from openoxide import config
@@ -26,6 +29,23 @@ def set_days(folder: Path) -> None:
     for days in ("20", "30"):
         config.change(home, "retention.ttl_days", [days])
         ack(days)
+
+
+def reject(folder: Path) -> None:
+    home = Home(folder / "home")
+    home.config.write_text(FIRST)
+    (folder / "temporary").mkdir()
+    tempfile.tempdir = str(folder / "temporary")
+    arm()
+    for text in ("[first", "[second"):
+
+        def editor(copy: Path, text: str = text) -> None:
+            copy.write_text(text)
+            ack(f"typed {text}")
+
+        with suppress(OpenOxideError):
+            config.edit(home, editor)
+        ack(f"rejected {text}")
 
 
 def keep(folder: Path) -> None:
@@ -48,7 +68,7 @@ def keep(folder: Path) -> None:
 
 if __name__ == "__main__":
     try:
-        {"config": set_days, "keeping": keep}[sys.argv[2]](Path(sys.argv[1]))
+        {"config": set_days, "rejected": reject, "keeping": keep}[sys.argv[2]](Path(sys.argv[1]))
     except OpenOxideError as error:
         sys.stderr.write(f"{error.kind}: {error.message}\n")
         sys.exit(9)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from openoxide import config
+from openoxide.errors import UsageError
 from openoxide.paths import Home
 from tests.faults.everyday_worker import FIRST
 from tests.faults.lab import Lab, Outcome, points, sample_size, shim
@@ -57,6 +58,23 @@ def test_the_settings_are_the_old_or_the_new_ones(mode, tmp_path, so):
         assert home.config.read_text() == FIRST.replace("10", "40")
         assert stat.S_IMODE(home.config.stat().st_mode) == 0o600
         assert [path.name for path in home.folder.iterdir()] == ["config.toml"]
+
+
+@pytest.mark.parametrize("mode", ["kill", "torn", "eio"])
+def test_what_was_typed_and_not_taken_over_is_never_lost(mode, tmp_path, so):
+    for folder, outcome in broken_runs(so, tmp_path, "rejected", mode, 12):  # each of its few steps
+        home = Home(folder / "home")
+        rejected = [home.rejected_config.read_text()] if home.rejected_config.exists() else []
+        typed = [said.removeprefix("typed ") for said in outcome.acknowledged if said.startswith("typed ")]
+        copies = [copy.read_text() for copy in (folder / "temporary").glob("*/config.toml")]
+        assert typed[-1] in [*rejected, *copies]
+        assert rejected in ([], ["[first"], ["[second"])
+        assert home.config.read_text() == FIRST
+        with pytest.raises(UsageError):
+            config.edit(home, lambda copy: copy.write_text("[third") and None)
+        assert home.rejected_config.read_text() == "[third"
+        assert stat.S_IMODE(home.rejected_config.stat().st_mode) == 0o600
+        assert {path.name for path in home.folder.iterdir()} == {"config.toml", "config.toml.rejected"}
 
 
 def state(box: Box) -> tuple[object, ...]:

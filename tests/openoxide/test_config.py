@@ -334,6 +334,19 @@ class TestEditing:
         assert copy.read_text() == "[wrong"
         shutil.rmtree(copy.parent)
 
+    def test_what_was_typed_stays_where_it_is_while_the_home_is_gone(self, home):
+        def write(copy: Path) -> None:
+            copy.write_text("[wrong")
+            home.folder.rmdir()
+            home.folder.touch()
+
+        with pytest.raises(UsageError) as raised:
+            config.edit(home, write)
+
+        copy = Path(raised.value.hint.rpartition(" ")[2])
+        assert copy.read_text() == "[wrong"
+        shutil.rmtree(copy.parent)
+
     @pytest.mark.parametrize("left", ["directory", "fifo", "link", "no folder"])
     def test_what_is_no_regular_file_is_told_and_never_followed(self, home, tmp_path, left):
         (tmp_path / "mine").write_text("[capture]\n")
