@@ -73,9 +73,13 @@ class Service:
 
     # worktrees
 
-    def take_up(self, worktree: Worktree) -> Watched:
-        """Let requests find ``worktree`` from now on; the first of them attaches it, unless that is done soon."""
+    def take_up(self, worktree: Worktree, *, locked: bool = False) -> Watched:
+        """Let requests find ``worktree`` from now on; the first of them attaches it, unless that is done soon. With
+        ``locked`` they wait: the caller has the lock, and releases it.
+        """
         watched = Watched(worktree, self.timeline, self.settings, self.clock, self._sealer.changed, self._sealed)
+        if locked:
+            watched.lock.acquire()
         with self._lock:
             self._watched[worktree.id] = watched
         return watched

@@ -17,7 +17,7 @@ from openoxide.checkpoints.gitposition import common_dir
 from openoxide.checkpoints.model import Worktree
 from openoxide.checkpoints.tree import RootIdentity, identity_of
 from openoxide.daemon.answers import checkpoint_object, time_or_none
-from openoxide.daemon.operations.watching import checked_root, shown
+from openoxide.daemon.operations.watching import checked_root, counting, shown
 from openoxide.daemon.protocol import JoinAnswer, MoveAnswer
 from openoxide.daemon.requests import Request, flag, number, path
 from openoxide.daemon.watched import Watched
@@ -43,17 +43,17 @@ def move(service: Service, request: Request, report: Reporter) -> MoveAnswer:
             hint="--yes moves its history all the same, and that tree is no longer watched",
             details={"still_there": True},
         )
-    dropped = _change_places(service, old, root, identity)
+    moved, dropped = _change_places(service, old, root, identity)
+    try:
+        service.attach(moved, counting(report))
+        newest = moved.newest()
+    except BaseException:
+        service.attach_soon(moved)
+        raise
+    finally:
+        moved.lock.release()
     if dropped:
         service.timeline.blobs.drop_unused()
-    moved = service.find(root)
-
-    def progress(done: int, size: int) -> None:
-        report({"stage": "files", "done": done, "total": 0, "bytes": size})
-
-    with moved.lock:
-        service.attach(moved, progress)
-        newest = moved.newest()
     assert newest is not None, "an attached worktree has a checkpoint"
     return {
         "ok": True,
@@ -66,8 +66,10 @@ def move(service: Service, request: Request, report: Reporter) -> MoveAnswer:
     }
 
 
-def _change_places(service: Service, old: Worktree, root: bytes, identity: RootIdentity) -> int:
-    """The move itself; how many checkpoints of the new root's own it dropped."""
+def _change_places(service: Service, old: Worktree, root: bytes, identity: RootIdentity) -> tuple[Watched, int]:
+    """The move itself: what was moved, locked so that nobody else attaches it first, and how many checkpoints of the new
+    root's own it dropped.
+    """
     new = replace(
         old,
         root=root,
@@ -99,8 +101,7 @@ def _change_places(service: Service, old: Worktree, root: bytes, identity: RootI
                 if watched.released:
                     service.attach_soon(service.take_up(watched.worktree))
             raise
-        service.attach_soon(service.take_up(new))
-    return dropped
+        return service.take_up(new, locked=True), dropped
 
 
 def _moving(service: Service, named: bytes, root: bytes, identity: RootIdentity, wanted: int | None) -> Worktree:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from openoxide.checkpoints.model import Trigger
 from openoxide.daemon.answers import checkpoint_object, time_or_none
-from openoxide.daemon.operations.watching import shown
+from openoxide.daemon.operations.watching import counting, shown
 from openoxide.daemon.protocol import PauseAnswer
 from openoxide.daemon.requests import Request, number, path
 from openoxide.daemon.watched import Label, Watched
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LONGEST_MS = 365 * 86_400_000
 
 
-def pause(service: Service, request: Request, _report: Reporter) -> PauseAnswer:
+def pause(service: Service, request: Request, report: Reporter) -> PauseAnswer:
     """Seal what has changed so far, then let go of the tree. Where it is paused already, only the end is set anew."""
     for_ms = number(request, "for_ms")
     if for_ms is not None and for_ms > LONGEST_MS:
@@ -29,23 +29,19 @@ def pause(service: Service, request: Request, _report: Reporter) -> PauseAnswer:
     watched = service.find(path(request))
     with watched.lock:
         if not watched.paused:
-            service.attach(watched)
-            watched.seal(Label(trigger=Trigger.QUIET, turn=watched.only_turn, only_if_changed=True))
+            service.attach(watched, counting(report))
+            watched.seal(Label(trigger=Trigger.MANUAL, turn=watched.only_turn, only_if_changed=True))
         service.pause(watched, None if for_ms is None else service.clock.now_ms() + for_ms)
         return _answer(watched)
 
 
 def unpause(service: Service, request: Request, report: Reporter) -> PauseAnswer:
     """Go on recording; answers when the full pass has found what changed meanwhile. Nothing to do is no error."""
-
-    def progress(done: int, size: int) -> None:
-        report({"stage": "files", "done": done, "total": 0, "bytes": size})
-
     watched = service.find(path(request))
     with watched.lock:
         if watched.paused:
             watched.set_pause(None, None)
-        service.attach(watched, progress)
+        service.attach(watched, counting(report))
         return _answer(watched)
 
 

@@ -27,7 +27,7 @@ from openoxide.daemon.protocol import (
     printable,
 )
 from openoxide.daemon.requests import Request, flag, path
-from openoxide.daemon.watched import Label, Watched
+from openoxide.daemon.watched import FullPassProgress, Label, Watched
 from openoxide.db import Transaction
 from openoxide.errors import RefusedError, UsageError
 from openoxide.ids import ID_BYTES, letters
@@ -41,15 +41,11 @@ def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
     """Register a worktree and capture it; idempotent. Answers when the first checkpoint is sealed."""
     root = checked_root(service, path(request), allow_broad=flag(request, "allow_broad"))
     watched, created = _registered(service, root)
-
-    def progress(done: int, size: int) -> None:
-        report({"stage": "files", "done": done, "total": 0, "bytes": size})
-
     with watched.lock:
         try:
             with service.timeline.database.reading() as db:
                 likely = like(db, root) if created and watched.newest() is None else []
-            service.attach(watched, progress)
+            service.attach(watched, counting(report))
         except BaseException:
             if created:
                 _unregister(service, watched)
@@ -71,6 +67,15 @@ def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
         "notes": _overlaps(service, root),
         "lookalikes": likely,
     }
+
+
+def counting(report: Reporter) -> FullPassProgress:
+    """What tells ``report`` how far a full pass is."""
+
+    def progress(done: int, size: int) -> None:
+        report({"stage": "files", "done": done, "total": 0, "bytes": size})
+
+    return progress
 
 
 def _overlaps(service: Service, root: bytes) -> list[str]:

@@ -201,6 +201,21 @@ def test_another_directory_that_stood_there_keeps_its_history(box, new):
     assert names(box, new) == ["before", None]
 
 
+def test_who_moved_it_hears_how_far_it_is_and_gets_a_checkpoint_of_their_own(box, new):
+    shutil.copytree(box.root, new)
+    shutil.rmtree(box.root)
+    (new / "b").write_text("changed on the way")
+    for number in range(600):  # enough for another thread to come first
+        (new / f"{number}").touch()
+    box.call("watch", path=str(new))
+    box.progress.clear()
+
+    sealed = move(box, box.root, new)["checkpoint"]
+
+    assert (sealed["trigger"], sealed["changed"]["added"]) == ("manual", 600)
+    assert box.progress[-1]["stage"] == "files"
+
+
 def another_in_its_place(box):
     """A second tree where the first was watched, watched too; where the first one is."""
     aside = box.root.rename(box.root.with_name("aside"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from openoxide.errors import RefusedError, UsageError
@@ -56,6 +58,28 @@ def test_what_changed_before_is_sealed_first(box):
 
     assert (sealed["number"], sealed["changed"]["modified"]) == (2, 1)
     assert box.call("cat", checkpoint="last", file="a") == b"two"
+
+
+def out_of_reach(box):
+    """The daemon starts while the tree is away, so that nothing attaches it."""
+    box.stop()
+    aside = box.root.rename(box.root.with_name("aside"))
+    box.start()
+    tried = threading.Event()
+    box.service.background.submit("after the others", tried.set)
+    assert tried.wait(30)
+    aside.rename(box.root)
+    assert not box.service.all_watched()[0].attached
+
+
+@pytest.mark.parametrize("before", [lambda _: None, out_of_reach], ids=["attached", "not attached"])
+def test_what_is_sealed_for_a_pause_was_asked_for(box, before):
+    before(box)
+    (box.root / "a").write_text("two")
+
+    sealed = box.call("pause")["checkpoint"]
+
+    assert (sealed["number"], sealed["trigger"], sealed["changed"]["modified"]) == (2, "manual", 1)
 
 
 @pytest.mark.parametrize(
