@@ -17,6 +17,7 @@ from openoxide.daemon.protocol import (
     CheckpointObject,
     DiffItem,
     ForgetAnswer,
+    IdleTurnObject,
     JoinAnswer,
     LateEntry,
     MoveAnswer,
@@ -177,7 +178,13 @@ def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:
         *(("gap", f"{gap['cause']}, since {ago(gap['opened_at'], now)}") for gap in item["gaps"]),
         *(("interrupted", f"operation {short(operation)}; settle it with {settle} or `--abort`")
           for operation in item["interrupted"]),
+        *(("turn", _idle(turn, now)) for turn in item.get("idle_turns", ())),
     )  # fmt: skip
+
+
+def _idle(turn: IdleTurnObject, now: datetime) -> str:
+    silent = f"session {turn['session']} is open and silent since {ago(turn['heard_at'], now)}"
+    return f"{silent}; if its agent is gone: `{turn['command']}`"
 
 
 def _end_of_pause(item: WorktreeStatus, now: datetime) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import stat
 from collections import Counter
 from collections.abc import Iterable
 
 from openoxide.checkpoints.diff import Difference
+from openoxide.checkpoints.idle import IdleTurn
 from openoxide.checkpoints.journal import Operation, Outcome, OutcomeKind
 from openoxide.checkpoints.model import Checkpoint, FileState, Kind, Window, Writer
 from openoxide.checkpoints.plan import Change, Left, RewindPlan
@@ -14,6 +17,7 @@ from openoxide.clock import rfc3339
 from openoxide.daemon.protocol import (
     CheckpointObject,
     DiffItem,
+    IdleTurnObject,
     LateEntry,
     PathEntry,
     StateObject,
@@ -56,6 +60,18 @@ def checkpoint_object(checkpoint: Checkpoint) -> CheckpointObject:
 def time_or_none(ms: int | None) -> str | None:
     """RFC 3339, or None."""
     return rfc3339(ms) if ms is not None else None
+
+
+def idle_turn_object(turn: IdleTurn, root: bytes) -> IdleTurnObject:
+    """An idle turn, with the command that ends it."""
+    words = ["oxide-ctl", "-C", os.fsdecode(root), "turn", "end", f"--agent={turn.agent}", f"--session={turn.session}"]
+    return {
+        "agent": turn.agent,
+        "session": turn.session,
+        "prompt": turn.prompt,
+        "heard_at": rfc3339(turn.heard_ms),
+        "command": printable(shlex.join(words)),
+    }
 
 
 def state_object(state: FileState) -> StateObject | None:

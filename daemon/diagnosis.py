@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from openoxide.daemon.attachment import INSTANCE_LIMIT, WATCH_LIMIT
+from openoxide.daemon.protocol import IdleTurnObject
 from openoxide.health import ERROR, NOTE, WARNING, Problem, tree_problems
 
 ENOUGH_WATCHES, ENOUGH_INSTANCES = 524_288, 1_024
@@ -16,8 +17,8 @@ SKEW_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeFacts:
-    """One watched tree. ``state``, ``reason``, ``gaps`` (causes) and ``interrupted`` as ``status`` has them; ``staging``:
-    a staging folder that no operation needs is ``left``, or was just ``swept``, or is still ``busy``.
+    """One watched tree. ``state``, ``reason``, ``gaps`` (causes), ``interrupted`` and ``idle_turns`` as ``status`` has
+    them; ``staging``: a staging folder that no operation needs is ``left``, or was just ``swept``, or is still ``busy``.
     """
 
     root: str
@@ -27,6 +28,7 @@ class TreeFacts:
     paused: bool = False
     gaps: Sequence[str] = ()
     interrupted: Sequence[str] = ()
+    idle_turns: Sequence[IdleTurnObject] = ()
     file_system: str = ""
     holds_home: bool = False
     staging: str = ""
@@ -41,6 +43,10 @@ def problems_of_tree(tree: TreeFacts) -> list[Problem]:
     for operation in tree.interrupted:
         hint = f"settle it with `oxide-ctl -C {shlex.quote(tree.root)} rewind --continue` or `--abort`"
         found.append(Problem("interrupted", ERROR, f"operation {operation[:8]} of {tree.root} was interrupted", hint))
+    for turn in tree.idle_turns:
+        text = f"a turn of session {turn['session']} is open in {tree.root}, and nothing was heard of it since {turn['heard_at']}"
+        hint = f"what anybody writes there is taken for its own; if its agent is gone: `{turn['command']}`"
+        found.append(Problem("turn_open", WARNING, text, hint))
     if tree.holds_home:
         text = (
             f"the home lies inside the watched tree {tree.root}: it is not recorded, and goes when the tree is deleted"

@@ -360,6 +360,16 @@ class GapObject(TypedDict):
     opened_at: str
 
 
+class IdleTurnObject(TypedDict):
+    """A turn that is open though its session was silent for hours. ``command`` ends it."""
+
+    agent: str
+    session: str
+    prompt: str
+    heard_at: str
+    command: str
+
+
 class WorktreeStatus(TypedDict):
     """One worktree. ``state``: watching, degraded, capturing, paused (root gone, or asked for: ``paused_at``) or stopped.
     ``paused_until`` is None for a pause without an end.
@@ -380,6 +390,7 @@ class WorktreeStatus(TypedDict):
     interrupted: list[str]
     paused_at: str | None
     paused_until: str | None
+    idle_turns: list[IdleTurnObject]
 
 
 class StatusAnswer(TypedDict):

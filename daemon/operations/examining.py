@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from openoxide import __version__
 from openoxide.checkpoints import journal, store
+from openoxide.checkpoints.idle import idle_turns
 from openoxide.checkpoints.staging import find_staging, remove_staging
 from openoxide.checkpoints.tree import Tree
 from openoxide.clock import rfc3339
+from openoxide.daemon.answers import idle_turn_object
 from openoxide.daemon.diagnosis import TreeFacts, clock_problems, limit_problems, problems_of_tree
 from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.operations.sweeping import sweep_ended
@@ -83,6 +85,7 @@ def _facts(service: Service, tree: Watched, *, fix: bool) -> TreeFacts:
     with service.timeline.database.reading() as db:
         gaps = [cause for cause, _ in store.open_gaps(db, tree.worktree.id)]
         interrupted = [operation.public_id for operation in journal.open_operations(db, tree.worktree.id)]
+        idle = idle_turns(db, tree.worktree.id, service.clock.now_ms())
     state, reason = state_of(tree)
     until = tree.worktree.paused_until_ms
     return TreeFacts(
@@ -93,6 +96,7 @@ def _facts(service: Service, tree: Watched, *, fix: bool) -> TreeFacts:
         paused_until=rfc3339(until) if until is not None else None,
         gaps=gaps,
         interrupted=interrupted,
+        idle_turns=[idle_turn_object(turn, root) for turn in idle],
         file_system=file_system(os.fsdecode(root)),
         holds_home=holds(root, os.path.realpath(os.fsencode(service.home.folder))),
         staging="" if interrupted else staging_of(service, tree, sweep=fix),

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from openoxide import __version__
 from openoxide.checkpoints import journal, store
 from openoxide.checkpoints.gitposition import common_dir
+from openoxide.checkpoints.idle import idle_turns
 from openoxide.checkpoints.model import Trigger, Worktree
 from openoxide.checkpoints.tree import identity_of
 from openoxide.clock import rfc3339
-from openoxide.daemon.answers import checkpoint_object, time_or_none
+from openoxide.daemon.answers import checkpoint_object, idle_turn_object, time_or_none
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
 from openoxide.daemon.operations.looking import holds, is_broad
 from openoxide.daemon.protocol import (
@@ -259,6 +260,7 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         gaps = store.open_gaps(db, watched.worktree.id)
         interrupted = [o.public_id for o in journal.open_operations(db, watched.worktree.id)]
         count, expiry = checkpoints.count(), checkpoints.next_expiry()
+        idle = idle_turns(db, watched.worktree.id, service.clock.now_ms())
     state, reason = state_of(watched)
     return {
         "root": shown(watched.worktree.root),
@@ -276,6 +278,7 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         "interrupted": interrupted,
         "paused_at": time_or_none(watched.worktree.paused_ms),
         "paused_until": time_or_none(watched.worktree.paused_until_ms),
+        "idle_turns": [idle_turn_object(turn, watched.worktree.root) for turn in idle],
     }
 
 

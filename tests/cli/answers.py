@@ -130,4 +130,5 @@ WORKTREE = {
     "interrupted": [],
     "paused_at": None,
     "paused_until": None,
+    "idle_turns": [],
 }

@@ -130,6 +130,15 @@ def test_status_tells_what_is_wrong():
             "checkpoints": 0,
             "gaps": [{"cause": "overflow", "opened_at": "2026-11-29T11:59:30.000Z"}],
             "interrupted": ["oooppppqqqqrrrr"],
+            "idle_turns": [
+                {
+                    "agent": "a",
+                    "session": "s",
+                    "prompt": "p",
+                    "heard_at": "2026-11-29T04:00:00.000Z",
+                    "command": "end it",
+                }
+            ],
         },
     ]
 
@@ -152,6 +161,7 @@ def test_status_tells_what_is_wrong():
           kept        0 checkpoints
           gap         overflow, since 30s ago
           interrupted operation oooppppq; settle it with `oxide-ctl -C '/src/an other' rewind --continue` or `--abort`
+          turn        session s is open and silent since 8h ago; if its agent is gone: `end it`
     """)
 
 

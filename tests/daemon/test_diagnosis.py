@@ -6,6 +6,7 @@ import pytest
 
 from openoxide.daemon.diagnosis import SKEW_MS, TreeFacts, clock_problems, limit_problems, problems_of_tree
 
+SILENT = {"agent": "codex", "session": "s", "prompt": "p", "heard_at": "2026-11-29T12:00:00.000Z", "command": "end it"}
 NOW = 1_800_000_000_000
 
 
@@ -24,6 +25,7 @@ def kinds(problems):
         ({"state": "degraded", "reason": "watch_limit"}, []),  # told once for all trees
         ({"gaps": ["overflow"]}, [("gap", "warning", False)]),
         ({"interrupted": ["k" * 16]}, [("interrupted", "error", False)]),
+        ({"idle_turns": [SILENT]}, [("turn_open", "warning", False)]),
         ({"holds_home": True}, [("home_in_project", "warning", False)]),
         ({"file_system": "nfs4"}, [("tree_not_local", "warning", False)]),
         ({"staging": "left"}, [("staging_left", "warning", False)]),
