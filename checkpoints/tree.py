@@ -18,8 +18,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
-from openoxide.checkpoints.model import StatIdentity, split
+from openoxide.checkpoints.model import StatIdentity, Worktree, split
 from openoxide.errors import RootVanishedError
+from openoxide.syscalls import birth_ns
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPENAT2 = 437  # one number on every Linux architecture
@@ -39,12 +40,29 @@ class RootIdentity:
     ino: int
     birth_ns: int = 0
 
+    def same_as(self, other: RootIdentity) -> bool:
+        """Whether both name one directory, as far as both know: an inode number alone is used again at once."""
+        born_alike = self.birth_ns == other.birth_ns or not (self.birth_ns and other.birth_ns)
+        return (self.dev, self.ino) == (other.dev, other.ino) and born_alike
+
 
 def identity_of(path: bytes) -> RootIdentity:
     """The identity of the directory at ``path``. Raises OSError."""
-    found = os.stat(path)
-    birth = getattr(found, "st_birthtime_ns", 0) or int(getattr(found, "st_birthtime", 0) * 1e9)
-    return RootIdentity(found.st_dev, found.st_ino, birth)
+    fd = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC)
+    try:
+        return _identity_of_open(fd)
+    finally:
+        os.close(fd)
+
+
+def recorded_identity(worktree: Worktree) -> RootIdentity:
+    """The directory that a worktree was when it was last told."""
+    return RootIdentity(worktree.dev, worktree.ino, worktree.birth_ns)
+
+
+def _identity_of_open(fd: int) -> RootIdentity:
+    found = os.fstat(fd)
+    return RootIdentity(found.st_dev, found.st_ino, birth_ns(fd))
 
 
 class Tree:
@@ -59,11 +77,11 @@ class Tree:
                 f"{os.fsdecode(root)} cannot be opened: {error.strerror}",
                 hint="`oxide-ctl restore CKPT --to DIR` still copies its checkpoints out",
             ) from error
-        found = os.fstat(self.fd)
-        self.dev = found.st_dev
+        found = _identity_of_open(self.fd)
+        self.dev = found.dev
         self._folders: OrderedDict[bytes, int] = OrderedDict()
         self._one_mount = False
-        if expected is not None and (found.st_dev, found.st_ino) != (expected.dev, expected.ino):
+        if expected is not None and not found.same_as(expected):
             self.close()
             raise RootVanishedError(
                 f"{os.fsdecode(root)} is not the directory that was watched",

@@ -27,7 +27,7 @@ from openoxide.checkpoints.model import (
     Worktree,
 )
 from openoxide.checkpoints.timeline import DAY_MS, Attribute, Live, Seal, Timeline
-from openoxide.checkpoints.tree import RootIdentity, Tree
+from openoxide.checkpoints.tree import RootIdentity, Tree, recorded_identity
 from openoxide.clock import Clock, rfc3339
 from openoxide.daemon.attachment import ROOT_LOST
 from openoxide.daemon.heard import Heard
@@ -108,8 +108,7 @@ class Watched:
     @property
     def identity(self) -> RootIdentity:
         """The directory this worktree is."""
-        w = self.worktree
-        return RootIdentity(w.dev, w.ino, w.birth_ns)
+        return recorded_identity(self.worktree)
 
     @property
     def paused(self) -> bool:

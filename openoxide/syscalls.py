@@ -1,4 +1,4 @@
-"""System calls that Python does not wrap: rename with flags, syncfs, and asking who writes to a file."""
+"""System calls that Python does not wrap: rename with flags, syncfs, and asking when a file was made and who writes to it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import signal
+import struct
 import sys
 from pathlib import Path
 
@@ -16,6 +17,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _LINUX = sys.platform == "linux"
 # renameat2 and renameatx_np: the same two wishes, other names and numbers
 _rename = getattr(_libc, "renameat2" if _LINUX else "renameatx_np", None)
+_statx = getattr(_libc, "statx", None) if _LINUX else None
+_AT_EMPTY_PATH, _STATX_BTIME = 0x1000, 0x800
+_KEEP_BIRTH = frozenset({0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994})  # ext, xfs, btrfs, f2fs, tmpfs
 _EXCHANGE, _NOREPLACE = (2, 1) if _LINUX else (2, 4)
 
 
@@ -44,6 +48,30 @@ def sync_filesystem(fd: int) -> None:
     elif _libc.syncfs(fd) < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
+
+
+def birth_ns(fd: int) -> int:
+    """When the file or directory of this descriptor was made, 0 where the system does not tell or may tell otherwise
+    later: an overlay has the birth of the layer below until something in the directory is changed.
+    """
+    told: float | None = getattr(os.fstat(fd), "st_birthtime", None)
+    if told is not None:
+        return int(told * 1e9)
+    if _statx is None or _file_system_of(fd) not in _KEEP_BIRTH:
+        return 0
+    answer = ctypes.create_string_buffer(256)
+    if _statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, answer) < 0:
+        return 0
+    (mask,), (seconds, nanoseconds) = struct.unpack_from("=I", answer), struct.unpack_from("=qI", answer, 80)
+    return int(seconds) * 1_000_000_000 + int(nanoseconds) if mask & _STATX_BTIME else 0
+
+
+def _file_system_of(fd: int) -> int:
+    """The magic number of its type, the first word of a ``struct statfs``; 0 where that cannot be read."""
+    answer = ctypes.create_string_buffer(256)
+    if _libc.fstatfs(fd, answer) < 0:
+        return 0
+    return ctypes.c_long.from_buffer(answer).value & 0xFFFF_FFFF
 
 
 def is_written_to(fd: int) -> bool | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from openoxide.checkpoints import rows, store
 from openoxide.checkpoints.gitposition import read_git, visited_heads
 from openoxide.checkpoints.model import STAGING_NAME, Worktree
-from openoxide.checkpoints.tree import RootIdentity, identity_of
+from openoxide.checkpoints.tree import identity_of, recorded_identity
 from openoxide.daemon.protocol import Lookalike, printable
 from openoxide.db import Transaction
 
@@ -46,7 +46,7 @@ def likeness(gone: Traces, here: Traces) -> str:
 def is_gone(worktree: Worktree) -> bool:
     """Whether the root is no longer the directory that was watched."""
     try:
-        return identity_of(worktree.root) != RootIdentity(worktree.dev, worktree.ino, worktree.birth_ns)
+        return not identity_of(worktree.root).same_as(recorded_identity(worktree))
     except OSError:
         return True
 

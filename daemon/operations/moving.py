@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from openoxide.checkpoints import journal, rows, store
 from openoxide.checkpoints.gitposition import common_dir
 from openoxide.checkpoints.model import Worktree
-from openoxide.checkpoints.tree import RootIdentity, identity_of
+from openoxide.checkpoints.tree import RootIdentity, identity_of, recorded_identity
 from openoxide.daemon.answers import checkpoint_object, time_or_none
 from openoxide.daemon.operations.watching import checked_root, counting, shown
 from openoxide.daemon.protocol import JoinAnswer, MoveAnswer
@@ -85,7 +85,7 @@ def _change_places(service: Service, old: Worktree, root: bytes, identity: RootI
         concerned = [w for w in service.all_watched() if w.worktree.id == old.id or w.worktree.root == root]
         for watched in sorted(concerned, key=lambda w: w.worktree.id):  # always in this order: two moves may meet
             locks.enter_context(watched.lock)
-        own = next((w for w in concerned if w.worktree.id != old.id and w.identity == identity), None)
+        own = next((w for w in concerned if w.worktree.id != old.id and w.identity.same_as(identity)), None)
         if own is not None:
             service.attach(own)
             own.record()
@@ -109,7 +109,9 @@ def _moving(service: Service, named: bytes, root: bytes, identity: RootIdentity,
     names = {os.path.realpath(named), os.path.normpath(named)}
     with service.timeline.database.reading() as db:
         there = [worktree for worktree in store.worktrees(db) if worktree.root in names]
-        moving = [worktree for worktree in there if worktree.root != root or _identity(worktree) != identity]
+        moving = [
+            worktree for worktree in there if worktree.root != root or not recorded_identity(worktree).same_as(identity)
+        ]
         if not there:
             raise NotFoundError(f"no project is known at {shown(named)}", hint="run `oxide-ctl projects`")
         if not moving:
@@ -128,7 +130,7 @@ def that_moved(known: Sequence[Worktree], identity: RootIdentity, wanted: int | 
     """
     if wanted is not None:
         return next((worktree for worktree in known if worktree.id == wanted), None)
-    same = [worktree for worktree in known if _identity(worktree) == identity]
+    same = [worktree for worktree in known if recorded_identity(worktree).same_as(identity)]
     fitting = same or known
     return fitting[0] if len(fitting) == 1 else None
 
@@ -159,14 +161,12 @@ def _candidate(db: Transaction, worktree: Worktree) -> dict[str, Any]:
     }
 
 
-def _identity(worktree: Worktree) -> RootIdentity:
-    return RootIdentity(worktree.dev, worktree.ino, worktree.birth_ns)
-
-
 def _is_still_there(worktree: Worktree) -> bool:
     """Whether the tree is at its root; one that a link there leads to has moved."""
     try:
-        return os.path.realpath(worktree.root) == worktree.root and identity_of(worktree.root) == _identity(worktree)
+        return os.path.realpath(worktree.root) == worktree.root and identity_of(worktree.root).same_as(
+            recorded_identity(worktree)
+        )
     except OSError:
         return False
 
@@ -181,7 +181,7 @@ def _make_room(
     for worktree in store.worktrees(db):
         if worktree.id == moving or worktree.root != root:
             continue
-        if _identity(worktree) != identity:  # of a directory that stood here before
+        if not recorded_identity(worktree).same_as(identity):  # of a directory that stood here before
             store.set_watching(db, worktree.id, now_ms, watching=False)
             continue
         watched = own is not None and own.worktree.id == worktree.id

@@ -13,7 +13,7 @@ from openoxide.checkpoints import journal, store
 from openoxide.checkpoints.gitposition import common_dir
 from openoxide.checkpoints.idle import idle_turns
 from openoxide.checkpoints.model import Trigger, Worktree
-from openoxide.checkpoints.tree import identity_of
+from openoxide.checkpoints.tree import identity_of, recorded_identity
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, idle_turn_object, time_or_none
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
@@ -131,7 +131,7 @@ def _registered(service: Service, root: bytes) -> tuple[Watched, bool]:
     identity = identity_of(root)
     for watched in service.all_watched():
         if watched.worktree.root == root:
-            if watched.identity == identity:
+            if watched.identity.same_as(identity):
                 return watched, False
             service.let_go(watched)
             with service.timeline.database.writing() as db:
@@ -139,8 +139,7 @@ def _registered(service: Service, root: bytes) -> tuple[Watched, bool]:
     with service.timeline.database.writing() as db:
         known = store.worktrees(db)
         for worktree in known:
-            same = (worktree.dev, worktree.ino, worktree.birth_ns) == (identity.dev, identity.ino, identity.birth_ns)
-            if worktree.root == root and same:
+            if worktree.root == root and recorded_identity(worktree).same_as(identity):
                 store.set_watching(db, worktree.id, service.clock.now_ms(), watching=True)
                 return service.take_up(worktree), True
         common = common_dir(root)
@@ -294,7 +293,7 @@ def _state(watched: Watched) -> tuple[str, str]:
         exists = os.path.isdir(watched.worktree.root)
         return ("capturing", "not attached yet") if exists else ("paused", "the root is gone")
     try:
-        same = identity_of(watched.worktree.root) == watched.identity
+        same = identity_of(watched.worktree.root).same_as(watched.identity)
     except OSError:
         return "paused", "the root is gone"
     if not same:

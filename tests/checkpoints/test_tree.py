@@ -270,6 +270,30 @@ def test_a_stat_of_something_that_changed_just_now_proves_nothing(age_ns, racy, 
     assert stat_identity(**{**old, changed: read_at - age_ns}, read_at_ns=read_at).racy is racy
 
 
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (RootIdentity(1, 2, 3), True),
+        (RootIdentity(1, 2), True),
+        (RootIdentity(1, 2, 4), False),
+        (RootIdentity(1, 9, 3), False),
+        (RootIdentity(9, 2, 3), False),
+    ],
+)
+def test_a_directory_is_itself_as_far_as_is_known(other, same):
+    assert RootIdentity(1, 2, 3).same_as(other) is same
+    assert other.same_as(RootIdentity(1, 2, 3)) is same
+
+
+def test_a_directory_made_anew_with_the_inode_number_of_the_old_one_is_another(root):
+    known = identity_of(os.fsencode(root))
+    if not known.birth_ns:
+        pytest.skip("this file system does not tell when a directory was made")
+
+    with pytest.raises(RootVanishedError, match="is not the directory that was watched"):
+        Tree(os.fsencode(root), RootIdentity(known.dev, known.ino, known.birth_ns - 1))
+
+
 def test_the_identity_of_a_stat_has_the_links_of_files_only(root):
     os.link(root / "d/e/f", root / "twin")
     assert identity(os.stat(root / "twin"), 5).nlink == 2

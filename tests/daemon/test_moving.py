@@ -8,10 +8,10 @@ import subprocess
 import pytest
 
 from openoxide.checkpoints.model import Worktree
-from openoxide.checkpoints.tree import RootIdentity
+from openoxide.checkpoints.tree import RootIdentity, identity_of
 from openoxide.daemon.operations.likeness import Traces, likeness
 from openoxide.daemon.operations.moving import that_moved
-from openoxide.errors import AmbiguousError, NotFoundError, RefusedError, UsageError
+from openoxide.errors import AmbiguousError, NotFoundError, RefusedError, RootVanishedError, UsageError
 from tests.kit import tree_of
 from tests.kit.box import Box
 
@@ -131,6 +131,17 @@ def test_a_directory_made_anew_gets_the_history_of_the_one_before(box):
 
     assert (changed["modified"], changed["removed"]) == (1, 2)
     assert names(box, box.root)[1:] == ["before", None]
+
+
+def test_a_directory_made_anew_is_not_the_one_before(box):
+    shutil.rmtree(box.root)  # on many file systems the new one gets its inode number
+    box.root.mkdir()
+    if not identity_of(str(box.root).encode()).birth_ns:
+        pytest.skip("this file system does not tell when a directory was made")
+    with pytest.raises(RootVanishedError):
+        box.checkpoint()
+
+    assert box.watch()["lookalikes"] == [{"root": str(box.root), "reason": "recreated"}]
 
 
 def test_watching_a_directory_made_anew_says_how_to_join_it(box):

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from openoxide.syscalls import exchange, holders, is_written_to, rename_exclusive, sync_filesystem
+from openoxide.syscalls import birth_ns, exchange, holders, is_written_to, rename_exclusive, sync_filesystem
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="leases and /proc are Linux's")
 
@@ -34,6 +34,30 @@ def folder(tmp_path):
     (tmp_path / "link").symlink_to("nowhere")
     with opened(tmp_path, os.O_RDONLY | os.O_DIRECTORY) as fd:
         yield fd, tmp_path
+
+
+def test_a_birth_stays_while_everything_else_changes(tmp_path):
+    with opened(tmp_path, os.O_RDONLY | os.O_DIRECTORY) as fd:
+        before = birth_ns(fd)
+        (tmp_path / "new").touch()
+        tmp_path.chmod(0o700)
+        os.utime(tmp_path, (1, 1))
+
+        assert birth_ns(fd) == before
+
+
+@linux
+def test_a_birth_is_what_stat_says_or_not_told(tmp_path):
+    (tmp_path / "made").mkdir()
+    said = subprocess.run(["stat", "-c", "%W", tmp_path / "made"], capture_output=True, check=True, text=True).stdout
+    with opened(tmp_path / "made", os.O_RDONLY | os.O_DIRECTORY) as fd:
+        assert birth_ns(fd) // 1_000_000_000 in (int(said.strip() or 0), 0)
+
+
+@linux
+def test_a_birth_is_not_told_where_it_may_change():
+    with opened("/proc", os.O_RDONLY | os.O_DIRECTORY) as fd:
+        assert birth_ns(fd) == 0
 
 
 def test_a_rename_never_replaces(folder):
