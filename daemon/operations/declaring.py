@@ -8,7 +8,6 @@ tool calls of such a turn can still begin.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import store
@@ -53,7 +52,11 @@ def turn_begin(service: Service, request: Request, _report: Reporter) -> WindowA
 def turn_end(service: Service, request: Request, _report: Reporter) -> WindowAnswer:
     """The turn is over; tool calls of its session that are still open end with it."""
     session, prompt = text(request, "session"), optional_text(request, "prompt")
-    meant = partial(_undeclared_end, service, session=session, kind=WindowKind.TURN, prompt=prompt)
+
+    def meant(worktree: int) -> Window | None:
+        with service.timeline.database.reading() as db:
+            return store.undeclared_end(db, worktree, session, WindowKind.TURN, prompt=prompt)
+
     try:
         with service.using(path(request)) as watched:
             turn = meant(watched.worktree.id)
@@ -74,7 +77,8 @@ def turn_end(service: Service, request: Request, _report: Reporter) -> WindowAns
 def tool_begin(service: Service, request: Request, _report: Reporter) -> WindowAnswer:
     """A tool call starts inside a turn, also inside one that was lost: that its agent goes on proves this call alone."""
     with service.using(path(request)) as watched:
-        turn = _undeclared_end(service, watched.worktree.id, session=text(request, "session"), kind=WindowKind.TURN)
+        with service.timeline.database.reading() as db:
+            turn = store.undeclared_end(db, watched.worktree.id, text(request, "session"), WindowKind.TURN)
         if turn is None:
             raise NotFoundError(
                 f"session {request['session']!r} has no open turn", hint="declare it with `oxide-ctl turn begin` first"
@@ -100,7 +104,11 @@ def tool_end(service: Service, request: Request, _report: Reporter) -> WindowAns
     also where they were recorded before it ended.
     """
     session, name = text(request, "session"), text(request, "tool")
-    meant = partial(_undeclared_end, service, session=session, kind=WindowKind.TOOL, tool=name)
+
+    def meant(worktree: int) -> Window | None:
+        with service.timeline.database.reading() as db:
+            return store.undeclared_end(db, worktree, session, WindowKind.TOOL, tool=name)
+
     try:
         with service.using(path(request)) as watched:
             tool = meant(watched.worktree.id)
@@ -128,19 +136,6 @@ def _seal_boundary(watched: Watched, turn: Window, by: Attribute | None = None) 
 
 def _of_session(watched: Watched, session: str) -> list[Window]:
     return [window for window in watched.windows if window.session == session]
-
-
-def _undeclared_end(
-    service: Service,
-    worktree: int,
-    *,
-    session: str,
-    kind: WindowKind,
-    prompt: str | None = None,
-    tool: str | None = None,
-) -> Window | None:
-    with service.timeline.database.reading() as db:
-        return store.undeclared_end(db, worktree, session, kind, prompt=prompt, tool=tool)
 
 
 def _turn_of(service: Service, window: Window) -> Window:

@@ -8,7 +8,7 @@ import pytest
 
 from openoxide.daemon.diagnosis import SKEW_MS
 from tests.daemon.trouble import settled
-from tests.kit import FakeClock, tree_of
+from tests.kit import tree_of
 from tests.kit.box import Box
 
 OF_THE_MACHINE = {
@@ -22,18 +22,10 @@ OF_THE_MACHINE = {
 
 
 @pytest.fixture
-def clock():
-    return FakeClock()
-
-
-@pytest.fixture
-def box(tmp_path, clock):
-    with Box(tmp_path, clock=clock) as box:
-        os.umask(0o022)
-        (box.root / "a").write_text("one")
-        box.watch()
-        box.call("doctor", fix=True)  # the box leaves out what the daemon's own start sees to: modes
-        yield box
+def box(box):
+    os.umask(0o022)
+    box.call("doctor", fix=True)  # the box leaves out what the daemon's own start sees to: modes
+    return box
 
 
 def found(box, *, fix=False):

@@ -13,20 +13,12 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture
-def clock():
-    return FakeClock()
-
-
-@pytest.fixture
-def box(tmp_path, clock):
-    """A watched project with the checkpoints 1 to 5; the third is named."""
-    with Box(tmp_path, clock=clock) as box:
-        (box.root / "a").write_text("one\n")
-        box.watch()
-        for number in range(2, 6):
-            (box.root / "a").write_text(f"{number}\n")
-            box.checkpoint("third" if number == 3 else None)
-        yield box
+def box(box):
+    """With the checkpoints 1 to 5; the third is named."""
+    for number in range(2, 6):
+        (box.root / "a").write_text(f"{number}\n")
+        box.checkpoint("third" if number == 3 else None)
+    return box
 
 
 def numbers(items):

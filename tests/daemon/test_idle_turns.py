@@ -7,19 +7,14 @@ import shlex
 import pytest
 
 from openoxide.checkpoints.idle import SILENT_MS
-from tests.kit import FakeClock
-from tests.kit.box import Box
 
 TURN = {"agent": "codex", "session": "a session", "prompt": "p"}
 
 
 @pytest.fixture
-def box(tmp_path):
-    with Box(tmp_path, clock=FakeClock()) as box:
-        (box.root / "a").write_text("one")
-        box.watch()
-        box.call("turn_begin", **TURN)
-        yield box
+def box(box):
+    box.call("turn_begin", **TURN)
+    return box
 
 
 def idle(box):

@@ -5,26 +5,16 @@ from __future__ import annotations
 import pytest
 
 from openoxide.errors import AmbiguousError, NotFoundError, UsageError
-from tests.kit import FakeClock
-from tests.kit.box import Box
 
 DAY_MS = 86_400_000
 
 
 @pytest.fixture
-def clock():
-    return FakeClock()
-
-
-@pytest.fixture
-def box(tmp_path, clock):
-    """A watched project; its checkpoints 1 and 2."""
-    with Box(tmp_path, clock=clock) as box:
-        (box.root / "a").write_text("one\n")
-        box.watch()
-        (box.root / "a").write_text("two\n")
-        box.checkpoint("second")
-        yield box
+def box(box):
+    """With the checkpoints 1 and 2."""
+    (box.root / "a").write_text("two\n")
+    box.checkpoint("second")
+    return box
 
 
 def shown(box, checkpoint="2"):

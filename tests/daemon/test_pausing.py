@@ -8,24 +8,11 @@ import pytest
 
 from openoxide.errors import RefusedError, UsageError
 from openoxide.settings import CaptureSettings
-from tests.kit import FakeClock, wait_until
+from tests.kit import wait_until
 from tests.kit.box import Box
 
 HOUR_MS = 3_600_000
 TURN = {"agent": "codex", "session": "s", "prompt": "p"}
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
-
-
-@pytest.fixture
-def box(tmp_path, clock):
-    with Box(tmp_path, clock=clock) as box:
-        (box.root / "a").write_text("one")
-        box.watch()
-        yield box
 
 
 def worktree(box):
