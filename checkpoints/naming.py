@@ -174,7 +174,7 @@ _TROUBLES: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("it holds control characters or invalid bytes", lambda name: not _storable(name)),
     ("only digits are a number", str.isdigit),
     ("`last` counts from the newest", lambda name: name == "last" or name.startswith("last~")),
-    ("it starts with @, turn:, # or -", lambda name: name.startswith(("@", "turn:", "#", "-"))),
+    ("it starts with @, turn:, late:, # or -", lambda name: name.startswith(("@", "turn:", "late:", "#", "-"))),
 )
 
 

@@ -140,7 +140,7 @@ def test_what_can_name_nothing_is_refused_with_the_accepted_forms(text: str) -> 
 @pytest.mark.parametrize(
     "text",
     [
-        "", "  ", "7", "٤٢", "last", "last~1", "last~", "@x", "turn:x", "#x", "-m", "a\0", "\x85", "\udc80", "a\u2028b",
+        "", "  ", "7", "٤٢", "last", "last~1", "last~", "@x", "turn:x", "late:x", "#x", "-m", "a\0", "\x85", "\udc80", "a\u2028b",
         "n" * 201,
     ],
 )  # fmt: skip
