@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import tzinfo
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from openoxide.cli.render import author, entry, not_recorded, reference, shortened
 from openoxide.cli.units import count, local, localised, size
-from openoxide.daemon.protocol import DiffItem, RewindAnswer, StateObject, printable
+from openoxide.daemon.protocol import printable
+
+if TYPE_CHECKING:
+    from openoxide.daemon.protocol.checkpoints import DiffItem, StateObject
+    from openoxide.daemon.protocol.rewinds import RewindAnswer
 
 Style = Literal["stat", "name-status", "patch"]
 Group = Literal["restored", "removed", "merged", "conflicts", "kept", "skipped", "changed_since"]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from openoxide.cli import changes, colours
 from openoxide.cli.context import Cli
 from openoxide.cli.output import Output
-from openoxide.daemon.protocol import RewindAnswer
 from openoxide.errors import EXIT_DONE, EXIT_PARTIAL, RefusedError
 
-Ask = Callable[..., RewindAnswer]
+if TYPE_CHECKING:
+    from openoxide.daemon.protocol.rewinds import RewindAnswer
+
+Ask = Callable[..., "RewindAnswer"]
 """A method of the client that plans and does, lacking what differs between the two."""
 
 YES_HINT = "--yes does it without a question"

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import tzinfo
+from typing import TYPE_CHECKING
 
 from openoxide.cli.render import author, table
 from openoxide.cli.units import count, local, size
-from openoxide.daemon.protocol import MomentObject, SearchAnswer, StretchItem, VersionItem, printable
+from openoxide.daemon.protocol import printable
 from openoxide.ids import short
+
+if TYPE_CHECKING:
+    from openoxide.daemon.protocol.checkpoints import MomentObject, SearchAnswer, StretchItem, VersionItem
 
 
 def versions(items: Sequence[VersionItem], zone: tzinfo | None = None, *, paths: bool) -> str:

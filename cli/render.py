@@ -10,31 +10,26 @@ import shlex
 from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from openoxide.cli.units import ago, count, duration, local, localised, size, until
-from openoxide.daemon.protocol import (
-    Changed,
-    CheckpointObject,
-    DiffItem,
-    ForgetAnswer,
-    IdleTurnObject,
-    JoinAnswer,
-    LateEntry,
-    MoveAnswer,
-    OperationItem,
-    PathEntry,
-    PauseAnswer,
-    ProjectItem,
-    RestoreAnswer,
-    ShowAnswer,
-    StatusAnswer,
-    WatchAnswer,
-    WindowAnswer,
-    WorktreeStatus,
-    WriterObject,
-    printable,
-)
+from openoxide.daemon.protocol import PathEntry, printable
 from openoxide.ids import short
+
+if TYPE_CHECKING:
+    from openoxide.daemon.protocol.checkpoints import (
+        Changed,
+        CheckpointObject,
+        DiffItem,
+        ForgetAnswer,
+        RestoreAnswer,
+        ShowAnswer,
+        WindowAnswer,
+        WriterObject,
+    )
+    from openoxide.daemon.protocol.health import IdleTurnObject, StatusAnswer, WorktreeStatus
+    from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer, PauseAnswer, ProjectItem, WatchAnswer
+    from openoxide.daemon.protocol.rewinds import LateEntry, OperationItem
 
 MOST_PATHS = 20
 

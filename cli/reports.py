@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openoxide.cli.render import shortened, table
 from openoxide.cli.units import count, size
-from openoxide.daemon.protocol import PathEntry, SkipsObject, SurveyAnswer, UninstallAnswer, printable
+from openoxide.daemon.protocol import PathEntry, printable
 from openoxide.errors import DaemonUnreachableError
+
+if TYPE_CHECKING:
+    from openoxide.daemon.protocol.health import UninstallAnswer
+    from openoxide.daemon.protocol.projects import SkipsObject, SurveyAnswer
 
 
 def survey(answer: SurveyAnswer, *, verbose: bool = False) -> str:

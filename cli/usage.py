@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from openoxide.cli.render import table
 from openoxide.cli.units import count, size
-from openoxide.daemon.protocol import DuAnswer, WorktreeUsage, printable
+from openoxide.daemon.protocol import printable
+
+if TYPE_CHECKING:
+    from openoxide.daemon.protocol.health import DuAnswer, WorktreeUsage
 
 FEW_DAYS, FEW_PATHS = 7, 5
 

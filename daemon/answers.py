@@ -1,4 +1,4 @@
-"""Values of the rooms as the objects of ``protocol.py``. Pure."""
+"""Values of the rooms as the objects of ``daemon/protocol``. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,10 @@ from openoxide.checkpoints.journal import Operation, Outcome, OutcomeKind
 from openoxide.checkpoints.model import Checkpoint, FileState, Kind, Window, Writer
 from openoxide.checkpoints.plan import Change, Left, RewindPlan
 from openoxide.clock import rfc3339
-from openoxide.daemon.protocol import (
-    CheckpointObject,
-    DiffItem,
-    IdleTurnObject,
-    LateEntry,
-    PathEntry,
-    StateObject,
-    WriterObject,
-    path_entry,
-    printable,
-)
+from openoxide.daemon.protocol import PathEntry, path_entry, printable
+from openoxide.daemon.protocol.checkpoints import CheckpointObject, DiffItem, StateObject, WriterObject
+from openoxide.daemon.protocol.health import IdleTurnObject
+from openoxide.daemon.protocol.rewinds import LateEntry
 from openoxide.ids import short
 
 LATE = "late:"

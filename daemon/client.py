@@ -33,26 +33,19 @@ from openoxide.errors import DaemonUnreachableError, FailedError, VersionMismatc
 
 if TYPE_CHECKING:
     from openoxide.daemon.launch import Launch
-    from openoxide.daemon.protocol import (
+    from openoxide.daemon.protocol import Items
+    from openoxide.daemon.protocol.checkpoints import (
         CheckpointObject,
-        DoctorAnswer,
-        DuAnswer,
         ForgetAnswer,
-        Items,
-        JoinAnswer,
         KeepAnswer,
-        LeaveAnswer,
-        MoveAnswer,
-        PauseAnswer,
         RestoreAnswer,
-        RewindAnswer,
         SearchAnswer,
         ShowAnswer,
-        StatusAnswer,
-        SurveyAnswer,
-        WatchAnswer,
         WindowAnswer,
     )
+    from openoxide.daemon.protocol.health import DoctorAnswer, DuAnswer, LeaveAnswer, StatusAnswer
+    from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer, PauseAnswer, SurveyAnswer, WatchAnswer
+    from openoxide.daemon.protocol.rewinds import RewindAnswer
 
 STOP_HINT = "run `oxide-ctl stop`; the next command starts a daemon of its own version"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from openoxide.daemon.attachment import INSTANCE_LIMIT, WATCH_LIMIT
-from openoxide.daemon.protocol import IdleTurnObject
+from openoxide.daemon.protocol.health import IdleTurnObject
 from openoxide.health import ERROR, NOTE, WARNING, Problem, tree_problems
 
 ENOUGH_WATCHES, ENOUGH_INSTANCES = 524_288, 1_024

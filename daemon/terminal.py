@@ -21,7 +21,8 @@ from types import TracebackType
 from typing import Protocol, Self, TextIO
 
 from openoxide.clock import Clock, SystemClock, rfc3339
-from openoxide.daemon.protocol import CheckpointObject, Progress, printable
+from openoxide.daemon.protocol import Progress, printable
+from openoxide.daemon.protocol.checkpoints import CheckpointObject
 from openoxide.ids import short
 
 WAITING_FRAMES = 1_000

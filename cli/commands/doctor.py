@@ -11,7 +11,7 @@ from openoxide.cli import colours, reports
 from openoxide.cli.context import Cli
 from openoxide.cli.units import count
 from openoxide.daemon.client import STOP_HINT
-from openoxide.daemon.protocol import DoctorAnswer, printable
+from openoxide.daemon.protocol import printable
 from openoxide.errors import EXIT_DONE, EXIT_FAILED, OpenOxideError
 from openoxide.health import ERROR, NOTE, WARNING, Problem, foreign_problems, home_problems, side_problems
 from openoxide.paths import home_from
@@ -19,6 +19,8 @@ from openoxide.surroundings import Side, this_side
 
 if TYPE_CHECKING:
     import typer
+
+    from openoxide.daemon.protocol.health import DoctorAnswer
 
 _ORDER = (ERROR, WARNING, NOTE)
 

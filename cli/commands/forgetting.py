@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 from openoxide.cli import colours, render
 from openoxide.cli.confirm import PLAN_HINT, need_terminal, need_yes
 from openoxide.cli.context import Cli
-from openoxide.daemon.protocol import ForgetAnswer
 from openoxide.errors import EXIT_DONE, EXIT_PARTIAL
 
 if TYPE_CHECKING:
     import typer
+
+    from openoxide.daemon.protocol.checkpoints import ForgetAnswer
 
 
 def forget(

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from openoxide.cli import render
 from openoxide.cli.context import Cli
-from openoxide.daemon.protocol import KeepAnswer
 from openoxide.errors import EXIT_DONE
 
 if TYPE_CHECKING:
     import typer
+
+    from openoxide.daemon.protocol.checkpoints import KeepAnswer
 
 
 def pin(cli: Cli, *, checkpoint: Annotated[str, typer.Argument(metavar="CKPT", help="which one to keep")]) -> int:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 from openoxide.cli import render, reports
 from openoxide.cli.confirm import need_yes
 from openoxide.cli.context import Cli
-from openoxide.daemon.protocol import MoveAnswer
 from openoxide.errors import EXIT_DONE, RefusedError
 
 if TYPE_CHECKING:
     import typer
+
+    from openoxide.daemon.protocol.projects import MoveAnswer
 
 
 def projects(cli: Cli) -> int:

@@ -11,11 +11,12 @@ from openoxide.cli.confirm import PLAN_HINT, Ask, act, need_terminal, need_yes, 
 from openoxide.cli.context import Cli
 from openoxide.cli.output import Output
 from openoxide.cli.units import count
-from openoxide.daemon.protocol import RewindAnswer
 from openoxide.errors import FailedError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     import typer
+
+    from openoxide.daemon.protocol.rewinds import RewindAnswer
 
 Scope = Literal["turn", "session", "all"]
 Conflict = Literal["keep", "merge", "overwrite"]

@@ -11,12 +11,14 @@ from openoxide import removal
 from openoxide.cli import reports
 from openoxide.cli.confirm import PLAN_HINT, need_terminal, need_yes
 from openoxide.cli.context import Cli
-from openoxide.daemon.protocol import PathEntry, UninstallAnswer, path_entry
+from openoxide.daemon.protocol import PathEntry, path_entry
 from openoxide.errors import EXIT_DONE, EXIT_PARTIAL, StoreDamagedError
 from openoxide.paths import Home, home_from
 
 if TYPE_CHECKING:
     import typer
+
+    from openoxide.daemon.protocol.health import UninstallAnswer
 
 
 def uninstall(

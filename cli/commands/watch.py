@@ -9,11 +9,13 @@ from openoxide.cli import render, reports
 from openoxide.cli.confirm import need_yes
 from openoxide.cli.context import Cli
 from openoxide.cli.units import count
-from openoxide.daemon.protocol import Lookalike, printable
+from openoxide.daemon.protocol import printable
 from openoxide.errors import EXIT_DONE
 
 if TYPE_CHECKING:
     import typer
+
+    from openoxide.daemon.protocol.projects import Lookalike
 
 
 def watch(

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from openoxide.cli import render
 from openoxide.cli.context import Cli
-from openoxide.daemon.protocol import WindowAnswer
 from openoxide.errors import EXIT_DONE
 
 if TYPE_CHECKING:
     import typer
+
+    from openoxide.daemon.protocol.checkpoints import WindowAnswer
 
 
 def turn_begin(

@@ -16,7 +16,7 @@ from openoxide.checkpoints.model import BlobHash, Checkpoint, Trigger, Window, W
 from openoxide.checkpoints.timeline import Attribute
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object
-from openoxide.daemon.protocol import WindowAnswer
+from openoxide.daemon.protocol.checkpoints import WindowAnswer
 from openoxide.daemon.requests import Request, inside, optional_text, path, text
 from openoxide.daemon.watched import Label, Watched, with_sure_writes, writer_between_windows
 from openoxide.errors import NotFoundError, RefusedError, RootVanishedError, UsageError

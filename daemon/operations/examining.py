@@ -17,7 +17,8 @@ from openoxide.daemon.diagnosis import TreeFacts, clock_problems, limit_problems
 from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.operations.watching import shown, state_of
-from openoxide.daemon.protocol import DoctorAnswer, printable
+from openoxide.daemon.protocol import printable
+from openoxide.daemon.protocol.health import DoctorAnswer
 from openoxide.daemon.requests import Request, flag
 from openoxide.daemon.watched import Watched
 from openoxide.errors import RootVanishedError

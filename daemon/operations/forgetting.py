@@ -12,7 +12,8 @@ from openoxide.checkpoints.store import CheckpointQuery
 from openoxide.daemon.answers import checkpoint_object
 from openoxide.daemon.operations.keeping import expiry
 from openoxide.daemon.operations.looking import resolved
-from openoxide.daemon.protocol import ForgetAnswer, Items, KeptObject
+from openoxide.daemon.protocol import Items
+from openoxide.daemon.protocol.checkpoints import ForgetAnswer, KeptObject
 from openoxide.daemon.requests import Request, flag, path, texts
 from openoxide.db import Transaction
 from openoxide.errors import NotFoundError

@@ -17,7 +17,7 @@ from openoxide.checkpoints.timeline import DAY_MS
 from openoxide.daemon.answers import checkpoint_object
 from openoxide.daemon.operations.checkpointing import refuse_taken
 from openoxide.daemon.operations.looking import resolved
-from openoxide.daemon.protocol import KeepAnswer
+from openoxide.daemon.protocol.checkpoints import KeepAnswer
 from openoxide.daemon.requests import Request, path, text
 from openoxide.db import Transaction
 from openoxide.errors import UsageError

@@ -11,7 +11,8 @@ from openoxide.checkpoints.model import STAGING_NAME, Worktree
 from openoxide.daemon.operations.examining import staging_of
 from openoxide.daemon.operations.likeness import is_gone
 from openoxide.daemon.operations.watching import shown
-from openoxide.daemon.protocol import LeaveAnswer, PathEntry, path_entry
+from openoxide.daemon.protocol import PathEntry, path_entry
+from openoxide.daemon.protocol.health import LeaveAnswer
 from openoxide.daemon.requests import Request, flag
 from openoxide.errors import OpenOxideError, RefusedError
 

@@ -14,7 +14,8 @@ from openoxide.checkpoints import rows, store
 from openoxide.checkpoints.gitposition import read_git, visited_heads
 from openoxide.checkpoints.model import STAGING_NAME, Worktree
 from openoxide.checkpoints.tree import identity_of, recorded_identity
-from openoxide.daemon.protocol import Lookalike, printable
+from openoxide.daemon.protocol import printable
+from openoxide.daemon.protocol.projects import Lookalike
 from openoxide.db import Transaction
 
 

@@ -9,7 +9,8 @@ from openoxide.checkpoints.journal import Operation, OutcomeKind
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import late_entries, time_or_none
 from openoxide.daemon.operations.looking import View
-from openoxide.daemon.protocol import Items, OperationItem
+from openoxide.daemon.protocol import Items
+from openoxide.daemon.protocol.rewinds import OperationItem
 from openoxide.daemon.requests import Request, number
 from openoxide.db import Transaction
 

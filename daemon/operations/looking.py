@@ -43,13 +43,8 @@ from openoxide.daemon.answers import (
     skipped_entries,
     writer_object,
 )
-from openoxide.daemon.protocol import (
-    Items,
-    RestoreAnswer,
-    ShowAnswer,
-    WriterObject,
-    path_entry,
-)
+from openoxide.daemon.protocol import Items, path_entry
+from openoxide.daemon.protocol.checkpoints import RestoreAnswer, ShowAnswer, WriterObject
 from openoxide.daemon.requests import Request, flag, inside, number, optional_text, path, paths, text
 from openoxide.db import Transaction
 from openoxide.errors import (

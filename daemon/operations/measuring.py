@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from openoxide.checkpoints import rows, store, usage
 from openoxide.checkpoints.model import Worktree
 from openoxide.checkpoints.timeline import Timeline
-from openoxide.daemon.protocol import DuAnswer, HomePart, WorktreeUsage, path_entry, printable
+from openoxide.daemon.protocol import path_entry, printable
+from openoxide.daemon.protocol.health import DuAnswer, HomePart, WorktreeUsage
 from openoxide.daemon.requests import Request
 from openoxide.db import Transaction
 from openoxide.paths import Home

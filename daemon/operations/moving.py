@@ -18,7 +18,7 @@ from openoxide.checkpoints.model import Worktree
 from openoxide.checkpoints.tree import RootIdentity, identity_of, recorded_identity
 from openoxide.daemon.answers import checkpoint_object, time_or_none
 from openoxide.daemon.operations.watching import checked_root, counting, shown
-from openoxide.daemon.protocol import JoinAnswer, MoveAnswer
+from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer
 from openoxide.daemon.requests import Request, flag, number, path
 from openoxide.daemon.watched import Watched
 from openoxide.db import Transaction

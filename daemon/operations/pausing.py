@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from openoxide.checkpoints.model import Trigger
 from openoxide.daemon.answers import checkpoint_object, time_or_none
 from openoxide.daemon.operations.watching import counting, shown
-from openoxide.daemon.protocol import PauseAnswer
+from openoxide.daemon.protocol.projects import PauseAnswer
 from openoxide.daemon.requests import Request, number, path
 from openoxide.daemon.watched import Label, Watched
 from openoxide.errors import UsageError

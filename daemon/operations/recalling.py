@@ -18,14 +18,13 @@ from openoxide.clock import rfc3339
 from openoxide.daemon.answers import skip_reason, state_object, time_or_none
 from openoxide.daemon.operations.looking import View, require_known, writer_name
 from openoxide.daemon.operations.proposing import bring_back
-from openoxide.daemon.protocol import (
+from openoxide.daemon.protocol import Items, path_entry
+from openoxide.daemon.protocol.checkpoints import (
     CheckpointReference,
-    Items,
     MomentObject,
     SearchAnswer,
     StretchItem,
     VersionItem,
-    path_entry,
 )
 from openoxide.daemon.requests import Request, flag, inside, number, optional_text, paths, text
 from openoxide.db import Transaction

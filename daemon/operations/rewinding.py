@@ -24,7 +24,7 @@ from openoxide.daemon.answers import checkpoint_object, left_entries, outcome_en
 from openoxide.daemon.operations.looking import named_checkpoint, require_known
 from openoxide.daemon.operations.proposing import absences, typed
 from openoxide.daemon.operations.sweeping import sweep_ended
-from openoxide.daemon.protocol import RewindAnswer
+from openoxide.daemon.protocol.rewinds import RewindAnswer
 from openoxide.daemon.requests import Request, flag, number, optional_text, path, paths, text
 from openoxide.daemon.watched import Label, Watched, writer_between_windows
 from openoxide.errors import (

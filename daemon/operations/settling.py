@@ -14,7 +14,7 @@ from openoxide.checkpoints.steps import Step
 from openoxide.checkpoints.timeline import Attribute, by_nobody
 from openoxide.daemon.operations import rewinding
 from openoxide.daemon.operations.sweeping import sweep_ended
-from openoxide.daemon.protocol import RewindAnswer
+from openoxide.daemon.protocol.rewinds import RewindAnswer
 from openoxide.daemon.requests import Request, path, text
 from openoxide.daemon.watched import Label, Watched
 from openoxide.errors import InterruptedOperationError, NotFoundError, UsageError

@@ -12,7 +12,8 @@ from openoxide.checkpoints.survey import survey as look
 from openoxide.checkpoints.tree import Tree
 from openoxide.daemon.operations.likeness import is_gone, like
 from openoxide.daemon.operations.watching import checked_root, shown
-from openoxide.daemon.protocol import Lookalike, SkipsObject, SurveyAnswer, path_entry
+from openoxide.daemon.protocol import path_entry
+from openoxide.daemon.protocol.projects import Lookalike, SkipsObject, SurveyAnswer
 from openoxide.daemon.requests import Request, flag, path
 
 if TYPE_CHECKING:

@@ -18,15 +18,9 @@ from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, idle_turn_object, time_or_none
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
 from openoxide.daemon.operations.looking import holds, is_broad
-from openoxide.daemon.protocol import (
-    Items,
-    Lookalike,
-    ProjectItem,
-    StatusAnswer,
-    WatchAnswer,
-    WorktreeStatus,
-    printable,
-)
+from openoxide.daemon.protocol import Items, printable
+from openoxide.daemon.protocol.health import StatusAnswer, WorktreeStatus
+from openoxide.daemon.protocol.projects import Lookalike, ProjectItem, WatchAnswer
 from openoxide.daemon.requests import Request, flag, path
 from openoxide.daemon.watched import FullPassProgress, Label, Watched
 from openoxide.db import Transaction

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from openoxide.daemon.protocol import CheckpointObject, DiffItem, RewindAnswer, ShowAnswer, StateObject, StatusAnswer
+from openoxide.daemon.protocol.checkpoints import CheckpointObject, DiffItem, ShowAnswer, StateObject
+from openoxide.daemon.protocol.health import StatusAnswer
+from openoxide.daemon.protocol.rewinds import RewindAnswer
 
 NOON = "2026-11-29T12:00:00.000Z"
 ID = "kmqzvwxyklmnopqr"

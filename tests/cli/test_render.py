@@ -8,6 +8,7 @@ from textwrap import dedent
 import pytest
 
 from openoxide.cli import changes, render
+from openoxide.daemon.protocol.health import WorktreeStatus
 from tests.cli import answers
 from tests.cli.answers import NOON, checkpoint, difference, planned, rewound, shown, state, status
 
@@ -376,4 +377,4 @@ def test_the_answers_used_here_are_complete():
     assert answers.checkpoint().keys() == answers.CheckpointObject.__annotations__.keys()
     sometimes = {"plan_seq", "hint"}  # of a dry run; where there is a way on
     assert answers.rewound().keys() == answers.RewindAnswer.__annotations__.keys() - sometimes
-    assert answers.WORKTREE.keys() == render.WorktreeStatus.__annotations__.keys()
+    assert answers.WORKTREE.keys() == WorktreeStatus.__annotations__.keys()

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from openoxide.daemon.protocol import CheckpointObject, Progress
+from openoxide.daemon.protocol import Progress
+from openoxide.daemon.protocol.checkpoints import CheckpointObject
 from openoxide.daemon.terminal import WAITING_FRAMES, Timeline
 
 DEADLINE_SECONDS = 30

@@ -1,0 +1,159 @@
+"""What is said of the daemon, its trees and its home: how they are, how large, and what is left of them."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+from openoxide.daemon.protocol import PathEntry
+
+
+class DaemonObject(TypedDict):
+    """The daemon itself."""
+
+    pid: int
+    version: str
+    uptime_ms: int
+    rss_bytes: int
+    home: str
+    store_bytes: int
+    store_writable: bool
+    problems: list[str]
+
+
+class GapObject(TypedDict):
+    """A stretch that may be incomplete."""
+
+    cause: str
+    opened_at: str
+
+
+class IdleTurnObject(TypedDict):
+    """A turn that is open though its session was silent for hours. ``command`` ends it."""
+
+    agent: str
+    session: str
+    prompt: str
+    heard_at: str
+    command: str
+
+
+class WorktreeStatus(TypedDict):
+    """One worktree. ``state``: watching, degraded, capturing, paused (root gone, or asked for: ``paused_at``) or stopped.
+    ``paused_until`` is None for a pause without an end.
+    """
+
+    root: str
+    project: str
+    state: str
+    reason: str
+    complete: bool
+    pending: int
+    watches: int
+    seq: int
+    checkpoints: int
+    last_checkpoint_at: str | None
+    next_expiry: str | None
+    gaps: list[GapObject]
+    interrupted: list[str]
+    paused_at: str | None
+    paused_until: str | None
+    idle_turns: list[IdleTurnObject]
+
+
+class StatusAnswer(TypedDict):
+    """``status``."""
+
+    ok: bool
+    daemon: DaemonObject
+    worktrees: list[WorktreeStatus]
+
+
+class DoctorAnswer(TypedDict):
+    """``doctor``, as far as the daemon sees. ``problems`` have the fields of openoxide.health.Problem; ``daemon``: pid,
+    version, home and ``side``, where it runs.
+    """
+
+    ok: bool
+    problems: list[dict[str, Any]]
+    daemon: dict[str, Any]
+
+
+class LeaveAnswer(TypedDict):
+    """``leave``, before an uninstall: staging folders by their absolute paths."""
+
+    ok: bool
+    removed: list[PathEntry]
+    left: list[PathEntry]
+
+
+class UninstallAnswer(TypedDict):
+    """``uninstall``; made by the command line, since no daemon is left. Paths are absolute; a folder has the size of all
+    in it. ``kept``: by intent; ``left``: with the reason (not_ours, interrupted, busy, or what the system said);
+    ``package``: the command that removes the program.
+    """
+
+    ok: bool
+    dry_run: bool
+    home: str
+    stopped: bool
+    removed: list[PathEntry]
+    kept: list[PathEntry]
+    left: list[PathEntry]
+    freed_bytes: int
+    notes: list[str]
+    package: str
+
+
+class HomePart(TypedDict):
+    """One part of the home, in bytes on disk."""
+
+    name: str
+    what: str
+    size_bytes: int
+    files: int
+
+
+class DayUsage(TypedDict):
+    """What was stored for the first time on a day (UTC)."""
+
+    day: str
+    contents: int
+    stored_bytes: int
+
+
+class PathUsage(TypedDict):
+    """What all contents that a path ever had take."""
+
+    path: str
+    path_b64: NotRequired[str]
+    contents: int
+    stored_bytes: int
+
+
+class WorktreeUsage(TypedDict):
+    """One worktree: its files now (``logical_bytes``), all contents of its history, what they take in the store, and what of
+    that no other worktree names.
+    """
+
+    root: str
+    project: str
+    watching: bool
+    checkpoints: int
+    files: int
+    logical_bytes: int
+    history_bytes: int
+    stored_bytes: int
+    unique_bytes: int
+    growth: list[DayUsage]
+    largest: list[PathUsage]
+
+
+class DuAnswer(TypedDict):
+    """``du``. ``freeable_bytes``: stored, and needed by nothing; an estimate."""
+
+    ok: bool
+    home: str
+    total_bytes: int
+    freeable_bytes: int
+    parts: list[HomePart]
+    worktrees: list[WorktreeUsage]

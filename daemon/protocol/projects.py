@@ -1,0 +1,104 @@
+"""What is said of projects: watched, looked at before, paused, moved, joined."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from openoxide.daemon.protocol import PathEntry
+from openoxide.daemon.protocol.checkpoints import CheckpointObject
+
+
+class WatchAnswer(TypedDict):
+    """``watch``."""
+
+    ok: bool
+    project: str
+    worktree: int
+    root: str
+    checkpoint: CheckpointObject
+    files: int
+    bytes: int
+    skipped: int
+    created: bool
+    notes: list[str]
+    lookalikes: list[Lookalike]
+
+
+class Lookalike(TypedDict):
+    """Another root that seems to be the same project. ``reason``: recreated (another directory at this very root),
+    same_directory, same_head or same_origin.
+    """
+
+    root: str
+    reason: str
+
+
+class SkipsObject(TypedDict):
+    """What one rule leaves out, with the largest of it; the size of a folder is not known and counts as 0."""
+
+    reason: str
+    count: int
+    bytes: int
+    largest: list[PathEntry]
+
+
+class SurveyAnswer(TypedDict):
+    """``watch --dry-run``. ``secrets``: files that would be copied and whose names say that they hold one; ``new_files``:
+    of all ``files`` those that are not recorded yet as they are.
+    """
+
+    ok: bool
+    dry_run: bool
+    root: str
+    watching: bool
+    files: int
+    bytes: int
+    new_files: int
+    new_bytes: int
+    skipped: int
+    skips: list[SkipsObject]
+    secrets: list[PathEntry]
+    lookalikes: list[Lookalike]
+
+
+class PauseAnswer(TypedDict):
+    """``pause`` and ``unpause``; both times are None where nothing is paused any more."""
+
+    ok: bool
+    root: str
+    paused_at: str | None
+    paused_until: str | None
+    checkpoint: CheckpointObject
+
+
+class ProjectItem(TypedDict):
+    """One line of ``projects``. ``gone``: its directory is not at its root any more; ``lookalikes``: where it may be."""
+
+    project: str
+    root: str
+    watching: bool
+    checkpoints: int
+    store_bytes: int
+    last_change_at: str | None
+    gone: bool
+    lookalikes: list[Lookalike]
+
+
+class MoveAnswer(TypedDict):
+    """``projects move``. ``dropped_checkpoints``: of the new root's own, which held nothing but the tree as it is."""
+
+    ok: bool
+    project: str
+    worktree: int
+    old_root: str
+    root: str
+    dropped_checkpoints: int
+    checkpoint: CheckpointObject
+
+
+class JoinAnswer(TypedDict):
+    """``projects join``: all roots of the one project."""
+
+    ok: bool
+    project: str
+    roots: list[str]

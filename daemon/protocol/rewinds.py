@@ -1,0 +1,68 @@
+"""What is said of rewinds, and of the operations that they are."""
+
+from __future__ import annotations
+
+from typing import NotRequired, TypedDict
+
+from openoxide.daemon.protocol import PathEntry
+from openoxide.daemon.protocol.checkpoints import CheckpointObject
+
+
+class LateEntry(PathEntry):
+    """What was written to a file that an operation had displaced. ``checkpoint``: as ``cat`` takes it; None for a folder,
+    which is left where ``reason`` says.
+    """
+
+    checkpoint: str | None
+
+
+class RewindAnswer(TypedDict):
+    """``rewind``, ``undo`` and ``redo``, and their dry runs (``operation`` is None there). ``plan_seq`` is the position a
+    dry run of ``rewind`` looked at: given back with the rewind itself, whatever changed after it is a conflict.
+    ``hint``: what can be done about the conflicts.
+    """
+
+    ok: bool
+    dry_run: bool
+    operation: str | None
+    kind: str
+    scope: str
+    exact: bool
+    checkpoint: CheckpointObject | None
+    pre_rewind_checkpoint: CheckpointObject | None
+    restored: list[PathEntry]
+    removed: list[PathEntry]
+    merged: list[PathEntry]
+    kept: list[PathEntry]
+    conflicts: list[PathEntry]
+    skipped: list[PathEntry]
+    changed_since: list[PathEntry]
+    notes: list[str]
+    untouched: int
+    insertions_bytes: int
+    deletions_bytes: int
+    undoable_until: str | None
+    git_note: str
+    plan_seq: NotRequired[int]
+    hint: NotRequired[str]
+
+
+class OperationItem(TypedDict):
+    """One line of ``operations``."""
+
+    operation: str
+    kind: str
+    at: str
+    phase: str
+    reverses: str | None
+    undone: bool
+    undoable: bool
+    undoable_until: str | None
+    checkpoint: str | None
+    pre_rewind_checkpoint: str | None
+    restored: int
+    removed: int
+    merged: int
+    conflicts: int
+    late: list[LateEntry]
+    summary: str
