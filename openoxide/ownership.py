@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import re
 import stat
+import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
 from openoxide.errors import RefusedError
 from openoxide.paths import APPLICATION_ID, Home
+from openoxide.settings import SECTIONS
 
 DATABASE, UNINSTALLED, LOCK = "timeline.db", "timeline.db.uninstalled", "oxided.lock"
+CONFIG = "config.toml"
 KINDS = {"oxided.sock": stat.S_IFSOCK, "logs": stat.S_IFDIR, "blobs": stat.S_IFDIR, "blobs/big": stat.S_IFDIR}
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FOREIGN_HINT = "name a folder of its own in OPENOXIDE_HOME, or move what is not ours out of this one"
@@ -26,7 +29,7 @@ _FILES = re.compile(
     r"|blobs/[0-9]{8,}\.pack(?:\.aside)?|blobs/big/(?:[0-9a-f]{64}|[0-9a-f]{16}\.tmp)"
 )
 _HISTORY = ("timeline.db", "blobs/")
-_ID_AT = slice(68, 72)  # the application id in SQLite's header
+_ID_AT, _PAGE_SIZE_AT = slice(68, 72), slice(16, 18)  # in SQLite's header
 
 
 class Found(NamedTuple):
@@ -69,10 +72,11 @@ def is_link_of_ours(name: str, mode: int) -> bool:
     return stat.S_ISLNK(mode) and _has_our_name(name)
 
 
-def is_half_made(found: Mapping[str, Found]) -> bool:
-    """Whether there is nothing but ours, and no history yet: what `config set` or a daemon that could not start left. Pure."""
-    return all(
-        is_ours(name, entry.mode) and (stat.S_ISDIR(entry.mode) or not name.startswith(_HISTORY) or not entry.size)
+def is_half_made(folder: int, found: Mapping[str, Found]) -> bool:
+    """Whether there is nothing but ours, and no history yet: what `config set` or a daemon that could not start left."""
+    return not _is_of_others(folder, found) and all(
+        is_ours(name, entry.mode)
+        and (stat.S_ISDIR(entry.mode) or not name.startswith(_HISTORY) or _is_empty(folder, name, entry))
         for name, entry in found.items()
     )
 
@@ -83,16 +87,40 @@ def databases(folder: int, found: Mapping[str, Found]) -> list[str]:
 
 
 def _is_database_of_ours(folder: int, name: str) -> bool:
-    try:
+    return _header(folder, name)[_ID_AT] == APPLICATION_ID.to_bytes(4, "big")
+
+
+def _header(folder: int, name: str) -> bytes:
+    """The header of a database, empty where it cannot be read."""
+    with suppress(OSError):
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    except OSError:
+        try:
+            return os.read(file, 100)
+        finally:
+            os.close(file)
+    return b""
+
+
+def _is_empty(folder: int, name: str, entry: Found) -> bool:
+    """Whether a file holds nothing: SQLite gives each table a page of its own, besides the first."""
+    if name != DATABASE or not entry.size:
+        return not entry.size
+    header = _header(folder, name)
+    return header.startswith(b"SQLite format 3") and int.from_bytes(header[_PAGE_SIZE_AT], "big") == entry.size
+
+
+def _is_of_others(folder: int, found: Mapping[str, Found]) -> bool:
+    """Whether what has a name of ours is another program's: both names are common. A lock is there before either is."""
+    if LOCK in found:
         return False
-    try:
-        return os.read(file, 100)[_ID_AT] == APPLICATION_ID.to_bytes(4, "big")
-    except OSError:
-        return False
-    finally:
-        os.close(file)
+    if DATABASE in found and stat.S_ISREG(found[DATABASE].mode) and not _is_empty(folder, DATABASE, found[DATABASE]):
+        return True
+    with suppress(OSError, ValueError):  # not there; or not to be parsed, which those who use it tell
+        file = os.open(CONFIG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        with open(file, "rb") as stream:
+            sections = tomllib.load(stream).keys()
+        return bool(sections) and not sections & SECTIONS
+    return False
 
 
 def is_foreign(home: Home) -> bool:
@@ -101,7 +129,8 @@ def is_foreign(home: Home) -> bool:
         folder = os.open(os.path.realpath(home.folder), FOLDER)
         try:
             found = all_below(folder)
-            return not databases(folder, found) and not all(_has_our_name(name) for name in found)
+            named = all(_has_our_name(name) for name in found)
+            return not databases(folder, found) and (not named or _is_of_others(folder, found))
         finally:
             os.close(folder)
     return False

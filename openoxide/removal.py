@@ -105,7 +105,7 @@ def _opened(home: Home) -> Iterator[int]:
 
 def _refuse_foreign(home: Home, folder: int, found: Mapping[str, Found], *, keep_history: bool) -> None:
     some = any(is_ours(name, entry.mode) for name, entry in found.items())
-    if some and not databases(folder, found) and not is_half_made(found):
+    if some and not databases(folder, found) and not is_half_made(folder, found):
         raise RefusedError(
             f"{home.folder} is no OpenOxide home: no database of ours is in it",
             hint="nothing was deleted; look into it, and set OPENOXIDE_HOME to what was used",

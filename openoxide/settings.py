@@ -50,6 +50,7 @@ _SECTIONS: dict[str, type[CaptureSettings | RetentionSettings]] = {
     "capture": CaptureSettings,
     "retention": RetentionSettings,
 }
+SECTIONS = frozenset({*_SECTIONS, *(key.partition(".")[0] for key in NOT_BUILT)})
 MOST_DAYS, MOST = 36_500, 10**12  # beyond these a time is no date any more, or a wait no number of seconds
 
 

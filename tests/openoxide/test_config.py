@@ -186,7 +186,9 @@ def test_settings_are_what_was_set_last(tmp_path_factory, changes):
     ]
 
 
-@pytest.mark.parametrize("text", [b"[capture", b"[web]\nport = 1\n", b"# \xff", b"[capture]\nquiet_ms = 'x'\n"])
+@pytest.mark.parametrize(
+    "text", [b"[capture", b"[web]\nport = 1\n[capture]\n", b"# \xff", b"[capture]\nquiet_ms = 'x'\n"]
+)
 def test_a_file_that_is_wrong_is_left_as_it_is(home, text):
     home.config.write_bytes(text)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 
 import pytest
 
 from openoxide import config
 from openoxide.checkpoints.schema import open_timeline
+from openoxide.daemon.instance import acquire
 from openoxide.errors import RefusedError
 from openoxide.ownership import is_foreign
 from openoxide.paths import Home
+from openoxide.removal import remove
 from tests.kit import tree_of
 
 
@@ -57,6 +60,74 @@ def test_a_link_may_stand_where_we_would_make_something(home, tmp_path, name, fo
     (home.folder / name).symlink_to(tmp_path)
 
     assert is_foreign(home) is foreign
+
+
+THEIRS = 'theme = "dark"\n[editor]\nrulers = [80]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "foreign"),
+    [
+        (THEIRS, True),
+        ("", False),
+        ("# [capture]\n", False),
+        ("[capture]\nquiet_ms = 5\n", False),
+        ("[memory]\n", False),  # not built yet, and refused by name
+        ("[capture", False),  # a mistake is for those who use it to tell
+    ],
+)
+def test_settings_are_told_from_those_of_another_program(home, text, foreign):
+    home.config.write_text(text)
+
+    assert is_foreign(home) is foreign
+
+
+def test_a_link_to_settings_is_followed_to_tell_whose_they_are(home, tmp_path):
+    (tmp_path / "theirs.toml").write_text(THEIRS)
+    home.config.symlink_to(tmp_path / "theirs.toml")
+
+    assert is_foreign(home)
+
+
+def test_settings_of_another_program_are_neither_taken_nor_taken_away(home):
+    home.config.write_text(THEIRS)
+
+    with pytest.raises(RefusedError):
+        remove(home, keep_history=False)
+    with pytest.raises(RefusedError):
+        acquire(home)
+
+    assert os.listdir(home.folder) == ["config.toml"]
+
+
+def test_a_database_of_another_program_is_not_made_ours(home):
+    theirs = sqlite3.connect(home.timeline_db)
+    theirs.execute("create table theirs(a)")
+    theirs.close()
+    before = home.timeline_db.read_bytes()
+
+    with pytest.raises(RefusedError):
+        acquire(home)
+
+    assert (home.timeline_db.read_bytes(), os.listdir(home.folder)) == (before, ["timeline.db"])
+
+
+@pytest.mark.parametrize("journal_mode", ["delete", "wal"])
+def test_a_database_that_nothing_was_written_to_yet_is_nobodys(home, journal_mode):
+    """What a daemon leaves that was killed in its first moment."""
+    begun = sqlite3.connect(home.timeline_db)
+    begun.execute(f"pragma journal_mode = {journal_mode}")
+    begun.close()
+
+    assert not is_foreign(home)
+    remove(home, keep_history=False)
+    assert not home.folder.exists()
+
+
+def test_a_damaged_database_stays_ours_by_the_lock_beside_it(home):
+    write(home, "oxided.lock", "timeline.db")
+
+    assert not is_foreign(home)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
