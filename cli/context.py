@@ -19,7 +19,7 @@ from openoxide.daemon.client import Client, socket_path
 from openoxide.errors import DaemonUnreachableError, UsageError
 
 if TYPE_CHECKING:
-    from openoxide.daemon.client import ProgressCallback
+    from openoxide.daemon.protocol import ProgressCallback
 
 NO_AUTOSTART = "OPENOXIDE_NO_AUTOSTART"
 

@@ -10,7 +10,7 @@ from openoxide.daemon.client import Client
 from openoxide.errors import StoreReadOnlyError
 
 if TYPE_CHECKING:
-    from openoxide.daemon.client import ProgressCallback
+    from openoxide.daemon.protocol import ProgressCallback
 
 NOTE = "the store cannot be written: it was read without a daemon, and nothing is recorded"
 

@@ -24,7 +24,6 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any, cast
 
-from openoxide.daemon.client import STOP_HINT
 from openoxide.daemon.connections import Connections, peer_uid
 from openoxide.daemon.protocol import (
     ANY_VERSION,
@@ -37,6 +36,7 @@ from openoxide.daemon.protocol import (
     PROTOCOL,
     PROTOCOL_HEADER,
     STATUS_BY_KIND,
+    STOP_HINT,
     VERSION_HEADER,
     Progress,
     printable,

@@ -10,8 +10,7 @@ from openoxide import __version__
 from openoxide.cli import colours, reports
 from openoxide.cli.context import Cli
 from openoxide.cli.units import count
-from openoxide.daemon.client import STOP_HINT
-from openoxide.daemon.protocol import printable
+from openoxide.daemon.protocol import STOP_HINT, printable
 from openoxide.errors import EXIT_DONE, EXIT_FAILED, OpenOxideError
 from openoxide.health import ERROR, NOTE, WARNING, Problem, foreign_problems, home_problems, side_problems
 from openoxide.paths import home_from

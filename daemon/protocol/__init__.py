@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from typing import Any, NotRequired, TypedDict
 
 PROTOCOL = 1
@@ -22,6 +23,7 @@ PREFIX = "/v1/"
 EVENT_STREAM = "text/event-stream"
 OCTETS = "application/octet-stream"
 NOT_RUN = 503  # sent where the request was not carried out at all: it may be sent again
+STOP_HINT = "run `oxide-ctl stop`; the next command starts a daemon of its own version"
 ANY_VERSION = frozenset({"ping", "stop"})  # a client of another version must be able to stop the daemon
 MAX_SOCKET_PATH = 107 if sys.platform == "linux" else 103
 
@@ -57,6 +59,8 @@ class Items(TypedDict):
 
 Progress = dict[str, Any]
 """``{"stage", "done", "total", "bytes"}``: what a long operation has done so far; ``total`` is 0 while not known."""
+
+ProgressCallback = Callable[[Progress], None]
 
 
 def printable(text: str) -> str:

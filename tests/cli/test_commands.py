@@ -540,7 +540,7 @@ def test_conflict_and_not_found_keep_their_details_in_json(run, daemon):
 
 @pytest.mark.parametrize("line", [("stop",), ("uninstall", "--yes"), ("uninstall", "--dry-run")])
 def test_a_daemon_that_keeps_silent_is_named_and_nothing_is_deleted(run, openoxide_home, monkeypatch, line):
-    monkeypatch.setattr("openoxide.daemon.client.ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("openoxide.daemon.caller.ANSWER_SECONDS", 0.1)
     openoxide_home.mkdir()
     open_timeline(openoxide_home / "timeline.db").close()
     (openoxide_home / "oxided.lock").write_text("123\n")

@@ -442,7 +442,8 @@ def test_importing_the_client_imports_nothing_that_costs():
     imported = set(run("import sys, openoxide.daemon.client; print(*sys.modules)").split())
     assert not imported & costly
     assert {name for name in imported if name.startswith("openoxide")} == {
-        "openoxide", "openoxide.daemon", "openoxide.daemon.client", "openoxide.daemon.protocol", "openoxide.errors",
+        "openoxide", "openoxide.daemon", "openoxide.daemon.caller", "openoxide.daemon.client", "openoxide.daemon.protocol",
+        "openoxide.errors",
     }  # fmt: skip
 
 

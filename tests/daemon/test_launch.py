@@ -233,7 +233,7 @@ def halted(pid: int) -> Iterator[None]:
 @pytest.mark.parametrize("what", [Client.stop, Client.runs])
 def test_a_daemon_that_is_halted_is_named_instead_of_waited_for(client, path, monkeypatch, what):
     pid = client.call("ping", {})["pid"]
-    monkeypatch.setattr("openoxide.daemon.client.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("openoxide.daemon.caller.ANSWER_SECONDS", 0.2)
 
     with halted(pid), pytest.raises(DaemonUnreachableError, match=rf"pid {pid}\) was silent") as caught:
         what(client)
