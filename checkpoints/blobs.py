@@ -17,7 +17,7 @@ from typing import BinaryIO
 from openoxide.checkpoints import stored
 from openoxide.checkpoints.hashing import Hasher, blob_hash
 from openoxide.checkpoints.model import BlobHash
-from openoxide.checkpoints.packs import FRAME_BYTES, Frame, Packs, Place, make_frame
+from openoxide.checkpoints.packs import FRAME_BYTES, Frame, Packs, Place, compressor, make_frame
 from openoxide.db import Database, Transaction
 from openoxide.errors import StoreDamagedError, StoreReadOnlyError
 from openoxide.fileio import write_all, write_errors
@@ -97,16 +97,14 @@ class Blobs:
     def adopt(self, db: Transaction, placed: Placed, names: Iterable[BlobHash]) -> dict[BlobHash, int]:
         """Rows for ``placed`` and for pending big blobs; the ids of ``names``. Raises BlobVanishedError."""
         wanted = set(names)
-        for place, contained in placed:
-            stored.insert_frame(db, place, contained)
-        ids = stored.blob_ids(db, wanted)
-        for name in wanted - ids.keys():
-            with self._lock:
-                big = self._big.get(name)
-            if big is None:
-                raise BlobVanishedError(name.hex())
-            stored.insert_frame(db, big, [(name, big.raw)])
-        return ids if len(ids) == len(wanted) else stored.blob_ids(db, wanted)
+        ids = stored.insert_frames(db, placed) if placed else {}
+        ids |= stored.blob_ids(db, wanted - ids.keys())
+        missing = wanted - ids.keys()
+        with self._lock:
+            big = {name: self._big[name] for name in missing if name in self._big}
+        if len(big) != len(missing):
+            raise BlobVanishedError((missing - big.keys()).pop().hex())
+        return ids | stored.insert_frames(db, [(place, [(name, place.raw)]) for name, place in big.items()])
 
     def forget_pending(self, names: Iterable[BlobHash]) -> None:
         """Their rows are durable."""
@@ -195,14 +193,14 @@ def _frames(payloads: Mapping[BlobHash, bytes]) -> list[Frame]:
     """Neighbours share a frame up to FRAME_BYTES: small files compress far better together."""
     frames: list[Frame] = []
     group: list[tuple[BlobHash, bytes]] = []
-    size = 0
+    size, packer = 0, compressor()
     for name, data in payloads.items():
         if group and size + len(data) > FRAME_BYTES:
-            frames.append(make_frame(group))
+            frames.append(make_frame(group, packer))
             group, size = [], 0
         group.append((name, data))
         size += len(data)
-    frames.append(make_frame(group))
+    frames.append(make_frame(group, packer))
     return frames
 
 

@@ -60,19 +60,24 @@ class Frame:
     codec: int
 
 
-def make_frame(blobs: Sequence[tuple[BlobHash, bytes]]) -> Frame:
+def compressor() -> zstandard.ZstdCompressor:
+    """For frames; to be used by one thread. Making one costs as much as packing a small file does."""
+    return zstandard.ZstdCompressor(level=ZSTD_LEVEL)
+
+
+def make_frame(blobs: Sequence[tuple[BlobHash, bytes]], packer: zstandard.ZstdCompressor) -> Frame:
     """Compress ``blobs`` into one frame; plain where compression gains nothing."""
-    data = blobs[0][1] if len(blobs) == 1 else b"".join(data for _, data in blobs)
-    packed = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(data)
+    data = blobs[0][1] if len(blobs) == 1 else b"".join([data for _, data in blobs])
+    packed = packer.compress(data)
     codec, payload = (ZSTD, packed) if len(packed) < len(data) else (PLAIN, data)
-    names = tuple((name, len(data)) for name, data in blobs)
+    names = tuple([(name, len(data)) for name, data in blobs])
     return Frame(names=names, payload=payload, raw=len(data), codec=codec)
 
 
 def _encode(frame: Frame) -> tuple[bytes, int]:
     """The frame's bytes, and where in them the payload begins."""
     head = _HEADER.pack(MAGIC, frame.codec, len(frame.names), len(frame.payload), frame.raw)
-    table = b"".join(_ENTRY.pack(name, size) for name, size in frame.names)
+    table = b"".join([_ENTRY.pack(name, size) for name, size in frame.names])
     return head + table + frame.payload, len(head) + len(table)
 
 
@@ -189,7 +194,7 @@ class Packs:
         hasher, raw, kept = Hasher(), 0, False
         try:
             with open(temporary, "xb", opener=_private) as out:
-                with zstandard.ZstdCompressor(level=ZSTD_LEVEL).stream_writer(out, closefd=False) as packer:
+                with compressor().stream_writer(out, closefd=False) as packer:
                     while chunk := source.read(_CHUNK):
                         hasher.update(chunk)
                         raw += len(chunk)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from openoxide.db import Transaction
 
 _TORN, _SQLITE = 1, 2
 _BATCH = 500
+_NO_IDENTITY = (None,) * len(StatIdentity._fields)
 _KINDS = tuple(Kind)  # by number; Kind(number) costs ten times as much, for each row
 
 # the bare columns come from the row with the greatest seq: SQLite promises that for a lone max()
@@ -64,39 +65,18 @@ def raw(db: Transaction) -> sqlite3.Connection:
     return connection
 
 
-def _flags(state: FileState) -> int:
-    return (_TORN if state.torn else 0) | (_SQLITE if state.sqlite else 0)
-
-
 def _state(
     kind: int, mode: int, size: int, mtime_ns: int, blob: bytes | None, target: bytes | None, flags: int
 ) -> FileState:
-    return FileState(
-        kind=_KINDS[kind],
-        mode=mode,
-        size=size,
-        mtime_ns=mtime_ns,
-        blob=BlobHash(blob) if blob is not None else None,
-        target=target,
-        torn=bool(flags & _TORN),
-        sqlite=bool(flags & _SQLITE),
-    )
+    name = BlobHash(blob) if blob is not None else None
+    return FileState(_KINDS[kind], mode, size, mtime_ns, name, target, bool(flags & _TORN), bool(flags & _SQLITE))
 
 
 def _observed(row: Sequence[Any]) -> Observed:
-    identity = None
-    if row[8] is not None:
-        identity = StatIdentity(
-            dev=from_signed(row[8]),
-            ino=from_signed(row[9]),
-            size=row[10],
-            mtime_ns=row[11],
-            ctime_ns=row[12],
-            mode=row[13],
-            nlink=row[14],
-            read_at_ns=row[15],
-        )
-    return Observed(path=row[0], state=_state(*row[1:8]), identity=identity)
+    path, kind, mode, size, mtime_ns, blob, target, flags, dev, ino, *others = row
+    state = _state(kind, mode, size, mtime_ns, blob, target, flags)
+    known = StatIdentity(from_signed(dev), from_signed(ino), *others) if dev is not None else None
+    return Observed(path, state, known)
 
 
 def signed(number: int) -> int:
@@ -159,19 +139,41 @@ def ignored_files_below(db: Transaction, worktree: int, directory: bytes, limit:
 
 
 def path_ids(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[bytes, int]:
-    """Row ids of ``paths``, made where they do not exist yet."""
-    query = "select path, id from path where worktree = ? and path in ({})"
-    known: dict[bytes, int] = dict(batched(db, query, (worktree,), paths))
-    new = [path for path in paths if path not in known]
-    raw(db).executemany("insert or ignore into path(worktree, path) values(?, ?)", [(worktree, path) for path in new])
-    known.update(batched(db, query, (worktree,), new))
-    return known
+    """Row ids of ``paths``, made where they do not exist yet. Where the first is new, as in a first capture, all are taken
+    for new, and looked up only if that was wrong.
+    """
+    connection, query = raw(db), "select path, id from path where worktree = ? and path in ({})"
+    known: dict[bytes, int] = dict(batched(db, query, (worktree,), paths[:1]))
+    if known:
+        known.update(batched(db, query, (worktree,), paths[1:]))
+    missing = dict.fromkeys(path for path in paths if path not in known)
+    if not missing:
+        return known
+    new = {path: number for number, path in enumerate(missing, next_id(db, "path"))}
+    before = connection.total_changes
+    connection.executemany(
+        "insert or ignore into path(id, worktree, path) values(?,?,?)",
+        [(number, worktree, path) for path, number in new.items()],
+    )
+    if connection.total_changes - before == len(new):
+        return known | new
+    return known | dict(batched(db, query, (worktree,), [*new]))
+
+
+def next_id(db: Transaction, table: str) -> int:
+    """A row id that no row of ``table`` has, nor any above it."""
+    return int(raw(db).execute(f"select coalesce(max(id), 0) + 1 from {table}").fetchone()[0])  # noqa: S608
 
 
 def live_states(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[bytes, FileState]:
-    """The live states of those ``paths`` that have one."""
-    query = _LIVE + " and p.path in ({})"
-    return {row[0]: _state(*row[1:8]) for row in batched(db, query, (worktree,), paths)}
+    """The live states of those ``paths`` that have one. Paths that were made after the newest live row have none, which is
+    all of them in a first capture: those are not looked up one by one.
+    """
+    # the plus keeps SQLite from walking all of the worktree's paths by their index
+    query = "select path from path where +worktree = ? and id > (select coalesce(max(path), 0) from live)"
+    new = {row[0] for row in raw(db).execute(query, (worktree,))}
+    known = [path for path in paths if path not in new]
+    return {row[0]: _state(*row[1:8]) for row in batched(db, _LIVE + " and p.path in ({})", (worktree,), known)}
 
 
 def batched(db: Transaction, query: str, args: tuple[Any, ...], values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
@@ -203,45 +205,44 @@ def insert_versions(
     db: Transaction,
     worktree: int,
     rows: Iterable[tuple[int, int, FileState, int | None]],
-    blobs: dict[BlobHash, int],
+    blobs: Mapping[BlobHash, int],
 ) -> None:
     """Append timeline rows ``(path id, seq, state, writer)``."""
     raw(db).executemany(
         "insert into version(path, seq, worktree, kind, mode, size, mtime_ns, blob, target, flags, writer)"
         " values(?,?,?,?,?,?,?,?,?,?,?)",
-        (
-            (path, seq, worktree, int(s.kind), s.mode, s.size, s.mtime_ns, blobs[s.blob] if s.blob else None, s.target,
-             _flags(s), writer)
-            for path, seq, s, writer in rows
-        ),
-    )  # fmt: skip
+        [(path, seq, worktree, *_state_values(state, blobs), writer) for path, seq, state, writer in rows],
+    )
 
 
-def write_live(db: Transaction, rows: Iterable[tuple[int, int, Observed]], blobs: dict[BlobHash, int]) -> None:
+def write_live(db: Transaction, rows: Iterable[tuple[int, int, Observed]], blobs: Mapping[BlobHash, int]) -> None:
     """Replace live rows ``(path id, seq, observed)``."""
     raw(db).executemany(
         "insert or replace into live(path, seq, kind, mode, size, mtime_ns, blob, target, flags, dev, ino, stat_size,"
         " stat_mtime_ns, ctime_ns, stat_mode, nlink, read_at_ns) values(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-        ((path, seq, *_live_values(seen, blobs)) for path, seq, seen in rows),
+        [
+            (path, seq, *_state_values(state, blobs), *(_NO_IDENTITY if seen is None else _identity_values(seen)))
+            for path, seq, (_, state, seen) in rows
+        ],
     )
 
 
-def _live_values(seen: Observed, blobs: dict[BlobHash, int]) -> tuple[Any, ...]:
-    s, i = seen.state, seen.identity
-    state = (int(s.kind), s.mode, s.size, s.mtime_ns, blobs[s.blob] if s.blob else None, s.target, _flags(s))
-    if i is None:
-        return (*state, None, None, None, None, None, None, None, None)
-    return (*state, signed(i.dev), signed(i.ino), i.size, i.mtime_ns, i.ctime_ns, i.mode, i.nlink, i.read_at_ns)
+def _state_values(state: FileState, blobs: Mapping[BlobHash, int]) -> tuple[Any, ...]:
+    kind, mode, size, mtime_ns, blob, target, torn, sqlite = state
+    number = blobs[blob] if blob is not None else None
+    return (int(kind), mode, size, mtime_ns, number, target, torn * _TORN | sqlite * _SQLITE)
+
+
+def _identity_values(identity: StatIdentity) -> tuple[int, ...]:
+    dev, ino, *others = identity
+    return (signed(dev), signed(ino), *others)
 
 
 def refresh_identities(db: Transaction, rows: Iterable[tuple[int, StatIdentity]]) -> None:
     """Renew the stat that unchanged live rows rest on; no timeline row."""
     raw(db).executemany(
         "update live set dev=?, ino=?, stat_size=?, stat_mtime_ns=?, ctime_ns=?, stat_mode=?, nlink=?, read_at_ns=? where path=?",
-        (
-            (signed(i.dev), signed(i.ino), i.size, i.mtime_ns, i.ctime_ns, i.mode, i.nlink, i.read_at_ns, path)
-            for path, i in rows
-        ),
+        ((*_identity_values(identity), path) for path, identity in rows),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from openoxide.checkpoints.model import BlobHash
 from openoxide.checkpoints.packs import Place
-from openoxide.checkpoints.rows import batched, raw
+from openoxide.checkpoints.rows import batched, next_id, raw
 from openoxide.db import Transaction
 
 
@@ -28,19 +28,28 @@ def stored_names(db: Transaction, names: Iterable[BlobHash]) -> set[BlobHash]:
     return {BlobHash(row[0]) for row in batched(db, query, (), [*names])}
 
 
-def insert_frame(db: Transaction, place: Place, names: Sequence[tuple[BlobHash, int]]) -> None:
-    """Rows for a frame whose bytes are durable. A blob that got a row meanwhile keeps it."""
+def insert_frames(
+    db: Transaction, placed: Iterable[tuple[Place, Sequence[tuple[BlobHash, int]]]]
+) -> dict[BlobHash, int]:
+    """Rows for frames whose bytes are durable. The ids of their blobs, unless one of them had a row already, which it
+    keeps: then nothing is answered, and who wants ids has to look them up.
+    """
     connection = raw(db)
-    frame = connection.execute(
-        "insert into frame(pack, offset, stored, raw, codec) values(?,?,?,?,?)",
-        (place.pack, place.offset, place.stored, place.raw, place.codec),
-    ).lastrowid
-    inner = 0
-    rows = []
-    for name, size in names:
-        rows.append((name, frame, inner, size))
-        inner += size
-    connection.executemany("insert or ignore into blob(hash, frame, inner, size) values(?,?,?,?)", rows)
+    frame, blob = next_id(db, "frame"), next_id(db, "blob")
+    frames, blobs, ids = [], [], {}
+    for place, names in placed:
+        frames.append((frame, *place))
+        inner = 0
+        for name, size in names:
+            blobs.append((blob, name, frame, inner, size))
+            ids[name] = blob
+            inner += size
+            blob += 1
+        frame += 1
+    connection.executemany("insert into frame(id, pack, offset, stored, raw, codec) values(?,?,?,?,?,?)", frames)
+    before = connection.total_changes
+    connection.executemany("insert or ignore into blob(id, hash, frame, inner, size) values(?,?,?,?,?)", blobs)
+    return ids if connection.total_changes - before == len(blobs) else {}
 
 
 def blob_places(db: Transaction, names: Iterable[BlobHash]) -> dict[BlobHash, tuple[Place, int, int]]:

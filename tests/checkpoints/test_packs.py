@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from openoxide.checkpoints import packs as packs_module
 from openoxide.checkpoints.hashing import blob_hash
-from openoxide.checkpoints.packs import FRAME_BYTES, MAGIC, PACK_BYTES, PLAIN, ZSTD, Packs, make_frame
+from openoxide.checkpoints.packs import FRAME_BYTES, MAGIC, PACK_BYTES, PLAIN, ZSTD, Packs, compressor, make_frame
 from openoxide.errors import StoreDamagedError
 from tests.kit.limits import file_size_limit
 
@@ -21,7 +21,7 @@ contents = st.one_of(st.binary(max_size=200), st.builds(bytes.__mul__, st.binary
 
 
 def frame_of(*contents: bytes):
-    return make_frame([(blob_hash(content), content) for content in contents])
+    return make_frame([(blob_hash(content), content) for content in contents], compressor())
 
 
 @pytest.fixture

@@ -275,6 +275,17 @@ class TestSealing:
         assert timeline.record(1, [], seal=seal(3)).number == 3
 
 
+@pytest.mark.parametrize("order", [(b"new", b"a", b"b"), (b"a", b"new", b"b"), (b"new", b"newer", b"a")])
+def test_paths_that_are_known_and_new_ones_are_recorded_together(timeline, order):
+    timeline.record(1, [found(b"a", file(b"one")), found(b"b", file(b"one"))])
+    timeline.record(2, [found(b"a", folder())])
+    timeline.record(1, [found(path, folder()) for path in order])
+    assert timeline.states(1, 5) == {b"a": file(b"one"), b"b": file(b"one")} | dict.fromkeys(order, folder())
+    assert timeline.states(2, 1) == {b"a": folder()}
+    with timeline.database.reading() as db:
+        assert db.execute_sql("select count(*) from path where worktree = 1").fetchone() == (len({*order, b"a", b"b"}),)
+
+
 class TestChunks:
     MANY = 2 * CHUNK_PATHS + 300
 
