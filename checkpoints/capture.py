@@ -13,7 +13,14 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from openoxide.checkpoints.ignore import CACHE_SIGNATURE, CACHE_TAG, IGNORE_FILES, MARKER_NAMES, Rules
+from openoxide.checkpoints.ignore import (
+    CACHE_SIGNATURE,
+    CACHE_TAG,
+    IGNORE_FILES,
+    MARKER_NAMES,
+    RESERVED_NAMES,
+    Rules,
+)
 from openoxide.checkpoints.known import LiveStates, Moved, Placed, unchanged
 from openoxide.checkpoints.model import (
     ABSENT,
@@ -33,6 +40,7 @@ from openoxide.checkpoints.tree import GONE, Tree, identity, wall_ns
 from openoxide.settings import CaptureSettings
 
 EXCLUDE_FILE = b".git/info/exclude"
+_ABSENT = Kind.ABSENT
 
 
 class Folder(NamedTuple):
@@ -207,22 +215,26 @@ class Capture:
     ) -> Iterator[Found]:
         """What a listed directory holds; folders in it go on the stack."""
         self._load_rules(directory, {name for name, _ in entries})
+        unruled = self._rules.has_no_say(directory)
+        small = min(self._settings.ignored_file_bytes, self._settings.max_file_bytes)
         for name, found in entries:
             if name == STAGING_NAME:
                 continue
             path = join(directory, name)
             self.seen += 1
-            row = remaining.pop(path, None)
+            row = remaining.pop(path, None) if remaining else None
             if path in self._done:
                 continue
-            if not stat.S_ISDIR(found.st_mode):
-                yield from self._entry(path, found, row)
-                continue
             self._done.add(path)
-            if (reason := self._rules.skip_directory(path, ())) is not None:
-                yield from self._skip(path, reason, row)
+            if stat.S_ISDIR(found.st_mode):
+                if (reason := self._rules.skip_directory(path, ())) is not None:
+                    yield from self._skip(path, reason, row)
+                else:
+                    stack.append(Folder(path, found, row))
+            elif unruled and found.st_size <= small and name not in RESERVED_NAMES:
+                yield from self._recorded_entry(path, found, row)
             else:
-                stack.append(Folder(path, found, row))
+                yield from self._entry(path, found, row)
 
     def _list(self, directory: bytes) -> list[tuple[bytes, os.stat_result]] | None:
         try:
@@ -285,10 +297,10 @@ class Capture:
                 raise
         return True
 
-    def _skip(self, path: bytes, reason: SkipReason, row: Observed | None) -> Iterator[Found]:
+    def _skip(self, path: bytes, reason: SkipReason, row: Observed | None) -> Iterable[Found]:
         self._skipped[path] = reason
         self._recorded[path] = False
-        yield from self._emit(Found(observed=Observed(path=path, state=skipped(reason))), row)
+        return self._emit(Found(observed=Observed(path=path, state=skipped(reason))), row)
 
     # single entries
 
@@ -321,21 +333,31 @@ class Capture:
         if row is not None and row.state.kind in (Kind.DIRECTORY, Kind.SKIPPED):
             yield from self._below(path)
 
-    def _entry(self, path: bytes, found: os.stat_result, row: Observed | None) -> Iterator[Found]:
+    # These run once for each file of a first capture, so they answer with a tuple where a generator would cost more
+    # than what it does.
+
+    def _entry(self, path: bytes, found: os.stat_result, row: Observed | None) -> Iterable[Found]:
         self._done.add(path)
         reason = self._entry_reason(path, found)
         if reason is not None:
-            yield from self._emit(Found(observed=Observed(path=path, state=skipped(reason, found.st_size))), row)
-        elif (full := self._full_tree(path, found, row)) is not None:
-            marker = full + b"/"
-            if marker not in self._done:
-                self._done.add(marker)
-                state = skipped(SkipReason.IGNORED_TREE_FULL)
-                yield from self._emit(Found(observed=Observed(path=marker, state=state)), self._live.one(marker))
-        elif not unchanged(row, found):
-            if found.st_nlink > 1:
-                self._linked.add((found.st_dev, found.st_ino))
-            yield from self._read(path, found, row)
+            return self._emit(Found(observed=Observed(path=path, state=skipped(reason, found.st_size))), row)
+        full = self._full_tree(path, found, row)
+        if full is None:
+            return self._recorded_entry(path, found, row)
+        marker = full + b"/"
+        if marker in self._done:
+            return ()
+        self._done.add(marker)
+        state = skipped(SkipReason.IGNORED_TREE_FULL)
+        return self._emit(Found(observed=Observed(path=marker, state=state)), self._live.one(marker))
+
+    def _recorded_entry(self, path: bytes, found: os.stat_result, row: Observed | None) -> Iterable[Found]:
+        """What stands at ``path``, which no rule keeps from being recorded."""
+        if row is not None and unchanged(row, found):
+            return ()
+        if found.st_nlink > 1:
+            self._linked.add((found.st_dev, found.st_ino))
+        return self._read(path, found, row)
 
     def _entry_reason(self, path: bytes, found: os.stat_result) -> SkipReason | None:
         reason = self._rules.skip_entry(path)
@@ -359,42 +381,39 @@ class Capture:
         self._ignored_counts[top] = count + 1
         return top if count >= limit else None
 
-    def _read(self, path: bytes, found: os.stat_result, row: Observed | None) -> Iterator[Found]:
-        placed = self._placed.get(path)
+    def _read(self, path: bytes, found: os.stat_result, row: Observed | None) -> Iterable[Found]:
+        placed = self._placed.get(path) if self._placed else None
         if placed is not None and placed.ino == found.st_ino and looks_like(found, placed.state):
             # read_at_ns stays 0, so this stat never proves anything: the next look reads the bytes
             seen = Observed(path=path, state=placed.state, identity=identity(found, 0))
-            yield from self._emit(Found(observed=seen), row)
-            return
+            return self._emit(Found(observed=seen), row)
         moved = self._moved.get((found.st_dev, found.st_ino)) if self._moved else None
         if moved is not None and moved.identity.same_entry(identity(found, 0)) and not moved.identity.racy:
-            yield from self._emit(Found(observed=Observed(path=path, state=moved.state, identity=moved.identity)), row)
-            return
+            return self._emit(Found(observed=Observed(path=path, state=moved.state, identity=moved.identity)), row)
         read = self._read_entry(path, found, row)
         if read is None:
-            yield from self._vanished(path)
-        elif read.observed.state.sqlite:
-            yield from self._unit(path)
-        else:
-            yield from self._emit(read, row)
+            return self._vanished(path)
+        if read.observed.state.sqlite:
+            return self._unit(path)
+        return self._emit(read, row)
 
-    def _plain(self, path: bytes, found: os.stat_result, row: Observed | None) -> Iterator[Found]:
+    def _plain(self, path: bytes, found: os.stat_result, row: Observed | None) -> Iterable[Found]:
         simple = read_simple(self._tree, path, found, wall_ns())
-        if simple is not None:
-            yield from self._emit(simple, row)
+        return self._emit(simple, row) if simple is not None else ()
 
     def _read_again(self, path: bytes, row: Observed | None) -> Found | None:
         found = self._tree.lstat(path)
         return self._read_entry(path, found, row) if found is not None else None
 
     def _read_entry(self, path: bytes, found: os.stat_result, row: Observed | None) -> Found | None:
+        if stat.S_ISREG(found.st_mode):
+            return read_file(self._tree, path, found, self._store_big, row.state if row is not None else None)
         try:
-            simple = read_simple(self._tree, path, found, wall_ns())
+            return read_simple(self._tree, path, found, wall_ns())
         except OSError as error:
             if error.errno in GONE or error.errno == errno.EINVAL:  # no link any more
                 return None
             raise
-        return simple or read_file(self._tree, path, found, self._store_big, row.state if row is not None else None)
 
     def _unit(self, base: bytes) -> Iterator[Found]:
         for member in read_unit(self._tree, base, lambda path: self._read_again(path, self._live.one(path))):
@@ -405,15 +424,14 @@ class Capture:
             if side not in self._done and self._tree.lstat(side) is None:
                 yield from self._vanished(side)
 
-    def _emit(self, found: Found, row: Observed | None) -> Iterator[Found]:
+    def _emit(self, found: Found, row: Observed | None) -> tuple[Found, ...]:
         """``found``, unless the live row says the same; without bytes that are stored already."""
-        if found.observed.state.torn:
-            self.torn.add(found.observed.path)
+        path, state, seen = found.observed
+        if state.torn:
+            self.torn.add(path)
         if row is None:
-            if found.observed.state.kind is not Kind.ABSENT:
-                yield found
-        elif found.observed.state != row.state:
-            same = found.observed.state.blob is not None and found.observed.state.blob == row.state.blob
-            yield found._replace(data=None) if same else found
-        elif found.observed.identity is not None and found.observed.identity != row.identity:
-            yield found._replace(data=None)
+            return (found,) if state.kind is not _ABSENT else ()
+        if state != row.state:
+            same = state.blob is not None and state.blob == row.state.blob
+            return (found._replace(data=None) if same else found,)
+        return (found._replace(data=None),) if seen is not None and seen != row.identity else ()

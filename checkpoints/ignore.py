@@ -39,6 +39,9 @@ _SKIPPED_NAMES = {
     b"__pycache__": SkipReason.CACHE,
 }
 _FOSSIL_CHECKOUT = frozenset({b".fslckout", b"_FOSSIL_"})  # Fossil keeps its internals in one file beside the sources
+# the file .git of a submodule or a linked worktree names the repository
+_OWN_NAMES = {STAGING_NAME: SkipReason.OPENOXIDE, b".git": SkipReason.VCS}
+RESERVED_NAMES = _FOSSIL_CHECKOUT | _OWN_NAMES.keys()  # never recorded where they are no directories
 
 # Names that tools give to what they can make again. Not here, since people also keep work of their own under them:
 # bin, obj, lib, data, tmp, logs, .yarn, .ipynb_checkpoints.
@@ -116,16 +119,21 @@ class Rules:
     def skip_entry(self, path: bytes) -> SkipReason | None:
         """Why ``path``, which is no directory, is not recorded, None if it is. The ancestors have been asked before."""
         name = _name(path)
-        if name == STAGING_NAME:
-            return SkipReason.OPENOXIDE
-        if name == b".git":  # of a submodule or a linked worktree: it names the repository
-            return SkipReason.VCS
+        if name in _OWN_NAMES:
+            return _OWN_NAMES[name]
         chosen = _chosen(self._scope(_parent(path)), path, is_directory=False)
         if chosen is not None:
             return SkipReason.OXIDEIGNORE if chosen else None
         if _verdict(self._extra, path, is_directory=False):
             return SkipReason.EXTRA_SKIP
         return SkipReason.VCS if name in _FOSSIL_CHECKOUT else None
+
+    def has_no_say(self, directory: bytes) -> bool:
+        """Whether of the entries of ``directory`` that are no directories only RESERVED_NAMES are skipped, and none lies in
+        an ignored directory: then nobody has to ask for each.
+        """
+        scope = self._scope(directory)
+        return not self._extra and not scope.oxide and scope.chosen is None and scope.top is None
 
     def ignored_top(self, path: bytes, is_directory: bool) -> bytes | None:  # noqa: FBT001 - as os.symlink has it
         """The topmost directory above ``path`` that git ignores, or ``path``; None if not ignored or re-included."""

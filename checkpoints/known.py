@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from openoxide.checkpoints.model import FileState, Observed, StatIdentity
-from openoxide.checkpoints.tree import identity
 
 
 class LiveStates(Protocol):
@@ -48,6 +47,7 @@ class Placed:
 
 def unchanged(row: Observed | None, found: os.stat_result) -> bool:
     """Whether the live row still tells what stands there."""
-    if row is None or row.identity is None or row.identity.racy or row.state.torn or not row.state.exists:
+    if row is None or row.identity is None:
         return False
-    return row.identity.same_entry(identity(found, 0))
+    known = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)
+    return row.identity[:6] == known and not row.identity.racy and not row.state.torn and row.state.exists

@@ -27,6 +27,7 @@ from openoxide.checkpoints.packs import BIG_BYTES
 from openoxide.checkpoints.tree import Tree, identity, wall_ns
 
 SQLITE_MAGIC = b"SQLite format 3\0"
+_FILE = Kind.FILE  # looked up by the ten thousand, and an enum's members are slow to reach
 _ATTEMPTS = 3
 _CHUNK = 1 << 20
 # EISDIR: a directory took the file's place; an event of its own tells of it
@@ -96,32 +97,18 @@ def _read_once(
 ) -> tuple[Found, bool]:
     fd = tree.open_file(path)
     try:
-        return _read_open(fd, path, before, store_big, known)
+        read_at_ns = wall_ns()
+        if before.st_size >= BIG_BYTES:
+            data, name, size, sqlite = None, *_read_big(fd, store_big, known)
+        else:
+            data = _read_all(fd, before.st_size)
+            name, size, sqlite = blob_hash(data), len(data), data.startswith(SQLITE_MAGIC)
+        after = os.fstat(fd)
     finally:
         os.close(fd)
-
-
-def _read_open(
-    fd: int, path: bytes, before: os.stat_result, store_big: StoreBig, known: FileState | None
-) -> tuple[Found, bool]:
-    read_at_ns = wall_ns()
-    if before.st_size >= BIG_BYTES:
-        data, name, size, sqlite = None, *_read_big(fd, store_big, known)
-    else:
-        data = _read_all(fd, before.st_size)
-        name, size, sqlite = blob_hash(data), len(data), data.startswith(SQLITE_MAGIC)
-    after = os.fstat(fd)
     stable = _same_entry(before, after) and size == after.st_size
-    state = FileState(
-        kind=Kind.FILE,
-        mode=stat.S_IMODE(after.st_mode),
-        size=size,
-        mtime_ns=after.st_mtime_ns,
-        blob=name,
-        torn=not stable,
-        sqlite=sqlite,
-    )
-    return Found(observed=Observed(path=path, state=state, identity=identity(before, read_at_ns)), data=data), stable
+    state = FileState(_FILE, stat.S_IMODE(after.st_mode), size, after.st_mtime_ns, name, None, not stable, sqlite)
+    return Found(Observed(path, state, identity(before, read_at_ns)), data), stable
 
 
 def _same_entry(a: os.stat_result, b: os.stat_result) -> bool:
@@ -131,7 +118,7 @@ def _same_entry(a: os.stat_result, b: os.stat_result) -> bool:
 
 def _read_all(fd: int, expected: int) -> bytes:
     data = os.read(fd, expected + 1)
-    if len(data) >= expected and len(data) <= expected:
+    if len(data) == expected:
         return data
     chunks = [data]
     while chunk := os.read(fd, _CHUNK):

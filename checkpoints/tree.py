@@ -12,10 +12,12 @@ import os
 import platform
 import stat
 import struct
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Self
 
 from openoxide.checkpoints.model import StatIdentity, Worktree, split
@@ -23,6 +25,9 @@ from openoxide.errors import RootVanishedError
 from openoxide.syscalls import birth_ns
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NO_FOLDER = (b"", -1)
+_ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 _OPENAT2 = 437  # one number on every Linux architecture
 _NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 1, 2, 4, 8
 _HOW = struct.Struct("QQQ")
@@ -80,6 +85,7 @@ class Tree:
         found = _identity_of_open(self.fd)
         self.dev = found.dev
         self._folders: OrderedDict[bytes, int] = OrderedDict()
+        self._latest = _NO_FOLDER
         self._one_mount = False
         if expected is not None and not found.same_as(expected):
             self.close()
@@ -107,6 +113,8 @@ class Tree:
         """A descriptor of ``directory``, kept open for the next entries in it. Raises OSError."""
         if not directory:
             return self.fd
+        if directory == self._latest[0]:
+            return self._latest[1]
         fd = self._folders.get(directory)
         if fd is None:
             fd = open_beneath(self.fd, directory, _DIRECTORY, one_mount=self._one_mount)
@@ -115,6 +123,7 @@ class Tree:
                 os.close(self._folders.popitem(last=False)[1])
         else:
             self._folders.move_to_end(directory)
+        self._latest = directory, fd
         return fd
 
     def is_folder(self, directory: bytes, fd: int) -> bool:
@@ -133,6 +142,7 @@ class Tree:
 
     def forget_folders(self) -> None:
         """Close the kept descriptors: a directory may have been moved away under one."""
+        self._latest = _NO_FOLDER
         while self._folders:
             os.close(self._folders.popitem()[1])
 
@@ -151,8 +161,7 @@ class Tree:
     def open_file(self, path: bytes) -> int:
         """A reading descriptor of a regular file. O_NONBLOCK: a FIFO that took its place must not block us."""
         directory, name = split(path)
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        return os.open(name, flags, dir_fd=self.folder(directory))
+        return os.open(name, _READING, dir_fd=self.folder(directory))
 
     def readlink(self, path: bytes) -> bytes:
         directory, name = split(path)
@@ -162,10 +171,11 @@ class Tree:
         """``(name, lstat)`` of each entry, in name order; entries that vanish meanwhile are left out."""
         fd = self.folder(directory)
         with os.scandir(fd) as listing:
-            names = sorted(os.fsencode(entry.name) for entry in listing)
-        for name in names:
+            named = [(entry.name.encode(_ENCODING, _ERRORS), entry) for entry in listing]
+        named.sort(key=itemgetter(0))  # a listing of a changing directory may hold a name twice
+        for name, entry in named:
             try:
-                yield name, os.stat(name, dir_fd=fd, follow_symlinks=False)
+                yield name, entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
 
@@ -173,14 +183,14 @@ class Tree:
 def identity(found: os.stat_result, read_at_ns: int) -> StatIdentity:
     """``found`` as the stat a state rests on."""
     return StatIdentity(
-        dev=found.st_dev,
-        ino=found.st_ino,
-        size=found.st_size,
-        mtime_ns=found.st_mtime_ns,
-        ctime_ns=found.st_ctime_ns,
-        mode=found.st_mode,
-        nlink=found.st_nlink if stat.S_ISREG(found.st_mode) else 1,
-        read_at_ns=read_at_ns,
+        found.st_dev,
+        found.st_ino,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+        found.st_mode,
+        found.st_nlink if stat.S_ISREG(found.st_mode) else 1,
+        read_at_ns,
     )
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from openoxide.checkpoints.ignore import GIT_EXCLUDE, IGNORE_FILES, MARKER_NAMES, Rules
+from openoxide.checkpoints.ignore import GIT_EXCLUDE, IGNORE_FILES, MARKER_NAMES, RESERVED_NAMES, Rules
 from openoxide.checkpoints.model import STAGING_NAME, SkipReason
 from openoxide.settings import CaptureSettings
 
@@ -560,6 +560,30 @@ def answers(made: Rules) -> list[object]:
         [made.ignored_top(path, is_directory) for path in paths for is_directory in (True, False)],
         [made.loaded(directory) for directory in DIRECTORIES],
     ]
+
+
+@given(files=st.dictionaries(st.sampled_from(PLACES), LINES), extra=st.sampled_from([(), ("x",)]))
+@hypothesis_settings(max_examples=300)
+def test_where_no_rule_has_a_say_each_entry_would_be_let_through(
+    files: dict[tuple[bytes, bytes], bytes], extra: tuple[str, ...]
+) -> None:
+    made = Rules(CaptureSettings(extra_skip=extra))
+    for (directory, name), content in files.items():
+        made.load(directory, name, content)
+    for directory in filter(made.has_no_say, DIRECTORIES):
+        for path in (directory + b"/" + name if directory else name for name in (b"x", b"y.o", b"b")):
+            assert made.skip_entry(path) is None
+            assert made.ignored_top(path, False) in (None, path)
+
+
+def test_a_rule_that_says_nothing_about_entries_has_no_say() -> None:
+    made = rules({b".gitignore": b"a/\n*.o\n", b"b/.oxideignore": b"x\n"})
+    assert [made.has_no_say(directory) for directory in (b"", b"a", b"a/c", b"b", b"b/c", b"c")] == [
+        True, False, False, False, False, True]  # fmt: skip
+    assert not rules(None, "x").has_no_say(b"")
+    assert {name for name in (b".git", b"_FOSSIL_", b".fslckout", STAGING_NAME) if rules().skip_entry(name)} == (
+        RESERVED_NAMES
+    )
 
 
 @given(steps=st.lists(STEP, max_size=12), order=st.permutations(PLACES))
