@@ -26,13 +26,14 @@ TAG = b"Signature: 8a477f597d28d172789f06886806bc55"
 class Captured:
     """A tree and its record; ``look`` captures and tells what was found."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, limits: CaptureSettings = LIMITS) -> None:
+        self.limits = limits
         self.root = folder / "root"
         self.root.mkdir()
         self.home = folder / "home"
         self.home.mkdir()
         self.timeline = Timeline(Home(self.home))
-        self.rules = Rules(LIMITS)
+        self.rules = Rules(limits)
         self.last: Capture
 
     def look(self, dirty: Mapping[bytes, bool] | None = None) -> dict[bytes, Found]:
@@ -45,7 +46,7 @@ class Captured:
                 yield item
 
         with Tree(os.fsencode(self.root)) as tree, self.timeline.live(1) as live:
-            self.last = Capture(tree, self.rules, LIMITS, live, self.timeline.blobs.write_big)
+            self.last = Capture(tree, self.rules, self.limits, live, self.timeline.blobs.write_big)
             items = self.last.everything() if dirty is None else self.last.dirty(dirty)
             self.timeline.record(1, noted(items))
         return found
@@ -238,6 +239,13 @@ class TestRules:
         captured.look()
         assert captured.shown()[path] == reason
         assert captured.states()[os.fsencode(path)].size == size
+
+    def test_the_limit_for_all_files_holds_where_the_one_for_ignored_ones_is_higher(self, tmp_path):
+        captured = Captured(tmp_path, CaptureSettings(max_file_bytes=10, ignored_file_bytes=100))
+        captured.write("f", bytes(11))
+        captured.look()
+        assert captured.shown() == {"f": "too_large"}
+        captured.timeline.close()
 
     def test_a_file_that_grows_too_large_is_skipped_from_then_on(self, captured):
         captured.write("f", bytes(10))
