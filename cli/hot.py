@@ -52,6 +52,10 @@ _WINDOW = {"--agent": Option("agent", required=True), "--session": Option("sessi
 _TOOL = {**_WINDOW, "--tool": Option("tool", required=True)}
 
 TABLE = {
+    "watch": Command(
+        positionals=(Positional("path", required=False),),
+        options={"--dry-run": Option("dry_run", FLAG), "--allow-broad": Option("allow_broad", FLAG)},
+    ),
     "status": Command(),
     "checkpoint": Command(options={"-m": Option("name"), "--pin": Option("pin", FLAG)}),
     "log": Command(

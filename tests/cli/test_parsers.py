@@ -120,7 +120,7 @@ LEFT_TO_TYPER = [
     "-C",
     "-C -q status",
     "--jso status",
-    "watch",
+    "unwatch",
     "operations",
     "status extra",
     "status --help",
