@@ -60,6 +60,8 @@ def complete(call: Call) -> Call:
 
 
 FAST = [
+    "watch",
+    "watch a/b --dry-run --allow-broad",
     "status",
     "--json -q -v -C /some/where status",
     "status --json",
