@@ -35,6 +35,7 @@ DRAIN_MS = 5_000
 
 # not __name__, which is __main__ where the command line starts a daemon, and no part of our loggers
 log = logging.getLogger("openoxide.daemon.main")
+_ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -139,7 +140,7 @@ def _stop_on_signals(stop: threading.Event) -> None:
     told, wakeup = os.pipe()
     os.set_blocking(wakeup, False)
     signal.set_wakeup_fd(wakeup)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _ENDING:
         signal.signal(number, _leave_to_the_thread)
     threading.Thread(target=_await_signal, args=(told, stop), name="signals", daemon=True).start()
 
@@ -149,7 +150,9 @@ def _leave_to_the_thread(_number: int, _frame: FrameType | None) -> None:
 
 
 def _await_signal(told: int, stop: threading.Event) -> None:
-    os.read(told, 1)
+    # a byte comes for every signal that has a handler, with its number: a sampler in this process has one too
+    while os.read(told, 1)[0] not in _ENDING:
+        pass
     stop.set()
 
 
