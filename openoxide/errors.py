@@ -109,6 +109,7 @@ class RefusedError(OpenOxideError):
     kind = "refused"
 
 
+# 130 as a shell tells of SIGINT: 128 + 2
 EXIT_DONE, EXIT_FAILED, EXIT_PARTIAL, EXIT_INTERRUPTED = 0, 1, 3, 130
 
 EXIT_CODES: dict[type[OpenOxideError], int] = {
@@ -139,11 +140,13 @@ def exit_code(error: OpenOxideError) -> int:
 
 def error_object(error: OpenOxideError) -> dict[str, Any]:
     """``{"kind", "message", "hint", ...}`` as it stands in a JSON answer and on the wire."""
+    # the details first: they cannot replace what the error is (tests/openoxide/test_errors.py)
     return {**error.details, "kind": error.kind, "message": error.message, "hint": error.hint}
 
 
 def from_object(obj: dict[str, Any]) -> OpenOxideError:
     """The exception that :func:`error_object` made ``obj`` from."""
     details = {key: value for key, value in obj.items() if key not in ("kind", "message", "hint")}
+    # a daemon of another version may know kinds that we do not
     cls = BY_KIND.get(str(obj.get("kind")), FailedError)
     return cls(str(obj.get("message", "unknown error")), hint=str(obj.get("hint", "")), details=details)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from openoxide.errors import FailedError, OpenOxideError, StoreFullError
 
+# over the quota is as full as no space: both end when the user frees some
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 UNWRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
@@ -26,27 +27,34 @@ def replace_file(path: Path, data: bytes) -> None:
     """``path`` holds ``data``, durably and for its owner alone, or what it held before. Two at a time are the caller's to
     prevent: both would write beside it under the same name, which is why nothing of a killed run piles up.
     """
+    # beside the target: a rename is atomic within one file system only (rename(2))
     fresh = path.with_name(path.name + ".new")
+    # a killed run may have left one; with O_EXCL and not O_TRUNC, so that a link there is never written through
     fresh.unlink(missing_ok=True)
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         try:
             write_all(fd, data)
+            # before the rename: else a crash may leave the new name with none of the bytes (ext4(5), auto_da_alloc)
             os.fsync(fd)
         finally:
             os.close(fd)
         fresh.replace(path)
+    # Ctrl-C too: no half file stays beside the target
     except BaseException:
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
         raise
+    # fsync of a file does not make its name durable (fsync(2))
     fsync_folder(path.parent)
 
 
 def read_regular(path: Path, *, follow: bool = True) -> bytes:
     """The bytes of a regular file. Raises OSError for anything else, and never waits for a FIFO's other end."""
+    # O_NONBLOCK: to open a FIFO waits for a writer (fifo(7)); it changes nothing for a regular file
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     with open(fd, "rb") as file:
+        # asked of the descriptor: the name may lead elsewhere by now
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(errno.EINVAL, "it is no regular file")
         return file.read()
@@ -66,6 +74,7 @@ def make_private(folder: Path) -> None:
     for directory, folders, names in os.walk(folder):
         for name in [*folders, *names]:
             path = Path(directory) / name
+            # never through a link: chmod would change what it leads to (chmod(2))
             mode = path.lstat().st_mode
             if stat.S_IMODE(mode) & 0o077 and (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 path.chmod(stat.S_IMODE(mode) & 0o700)

@@ -47,6 +47,7 @@ def home_problems(home: Home, *, fix: bool) -> list[Problem]:
     return [
         *_mode_problems(home, fix=fix),
         *place_problems(str(home.folder), file_system(str(home.folder))),
+        # f_bavail, not f_bfree: the rest is reserved for root (statvfs(3))
         *space_problems(str(home.folder), free.f_bavail * free.f_frsize),
     ]
 
@@ -58,8 +59,10 @@ def _mode_problems(home: Home, *, fix: bool) -> Iterator[Problem]:
     if fix:
         home.folder.chmod(0o700)
         make_private(home.folder)
+        # make_private changes files and folders only
         if home.socket.exists():
             home.socket.chmod(0o600)
+    # looked at again: only what was seen to be shut is called fixed
     left = [name for name in open_to_others if _grants(name)]
     yield Problem(
         "home_permissions",
@@ -78,7 +81,9 @@ def _with_modes(home: Home) -> Iterator[str]:
 
 def _grants(name: str) -> bool:
     try:
+        # the mode of a link says nothing about what it leads to (symlink(7))
         mode = os.lstat(name).st_mode
+    # a WAL or a log may go while we look
     except FileNotFoundError:
         return False
     return not stat.S_ISLNK(mode) and bool(stat.S_IMODE(mode) & 0o077)

@@ -38,6 +38,7 @@ def universal(text: str, now_ms: int, tz: tzinfo | None = None) -> str:
     if not _is_local(text):
         return text
     try:
+        # not moment(): whether it is past is for the daemon to say
         return f"@{rfc3339(_meant(text, now_ms, tz))}"
     except ValueError:
         return text
@@ -48,6 +49,7 @@ def _is_local(text: str) -> bool:
     if _TIME.fullmatch(text):
         return True
     match = _DATE.fullmatch(text)
+    # group 8 is the zone; a date alone has none either
     return match is not None and match[8] is None
 
 
@@ -68,6 +70,7 @@ def _meant(text: str, now_ms: int, tz: tzinfo | None) -> int:
 def _readings(match: re.Match[str], now_ms: int, tz: tzinfo | None) -> Iterable[int]:
     if match.re is _TIME:
         today = (_EPOCH + timedelta(milliseconds=now_ms)).astimezone(tz).date()
+        # after midnight @23:50 means yesterday
         days, clock, zone = [today, today - timedelta(days=1)], _time(*match.groups()), tz
     else:
         year, month, day_of_month, *clock_groups, name, sign, hours, minutes = match.groups()
@@ -77,6 +80,7 @@ def _readings(match: re.Match[str], now_ms: int, tz: tzinfo | None) -> Iterable[
         for fold in (0, 1):  # an hour that summer time's end repeats, or its start leaves out, has two readings
             local = datetime.combine(day, clock, zone).replace(fold=fold)
             if zone is None:
+                # by the zone's rules at that moment, not by the offset of now
                 local = local.astimezone()
             yield (local - _EPOCH) // timedelta(milliseconds=1)
 

@@ -29,6 +29,7 @@ _FILES = re.compile(
     r"|blobs/[0-9]{8,}\.pack(?:\.aside)?|blobs/big/(?:[0-9a-f]{64}|[0-9a-f]{16}\.tmp)"
 )
 _HISTORY = ("timeline.db", "blobs/")
+# big-endian; bytes 68 to 71 are what PRAGMA application_id sets (SQLite: Database File Format, 1.3)
 _ID_AT, _PAGE_SIZE_AT = slice(68, 72), slice(16, 18)  # in SQLite's header
 
 
@@ -49,6 +50,7 @@ def all_below(folder: int, prefix: str = "") -> dict[str, Found]:
             seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
             found[prefix + name] = Found(seen.st_mode, seen.st_size)
             if KINDS.get(prefix + name) == stat.S_IFDIR and stat.S_ISDIR(seen.st_mode):
+                # what may not be read does not hide the rest (tests/openoxide/test_ownership.py)
                 with suppress(PermissionError):
                     found |= _inside(folder, name, prefix)
     return found
@@ -87,12 +89,14 @@ def databases(folder: int, found: Mapping[str, Found]) -> list[str]:
 
 
 def _is_database_of_ours(folder: int, name: str) -> bool:
+    # read from the file, not through SQLite, which would take a WAL in and write side files
     return _header(folder, name)[_ID_AT] == APPLICATION_ID.to_bytes(4, "big")
 
 
 def _header(folder: int, name: str) -> bytes:
     """The header of a database, empty where it cannot be read."""
     with suppress(OSError):
+        # a FIFO of that name would let us wait for a writer (fifo(7))
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         try:
             return os.read(file, 100)
@@ -105,17 +109,20 @@ def _is_empty(folder: int, name: str, entry: Found) -> bool:
     """Whether a file holds nothing: SQLite gives each table a page of its own, besides the first."""
     if name != DATABASE or not entry.size:
         return not entry.size
+    # a daemon that was killed in its first moment leaves a database without a table: it is nobody's yet
     header = _header(folder, name)
     return header.startswith(b"SQLite format 3") and int.from_bytes(header[_PAGE_SIZE_AT], "big") == entry.size
 
 
 def _is_of_others(folder: int, found: Mapping[str, Found]) -> bool:
     """Whether what has a name of ours is another program's: both names are common. A lock is there before either is."""
+    # a daemon makes it before the database: beside it even a damaged one is ours
     if LOCK in found:
         return False
     if DATABASE in found and stat.S_ISREG(found[DATABASE].mode) and not _is_empty(folder, DATABASE, found[DATABASE]):
         return True
     with suppress(OSError, ValueError):  # not there; or not to be parsed, which those who use it tell
+        # a link is followed: config.toml often lies among somebody's dotfiles
         file = os.open(CONFIG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         with open(file, "rb") as stream:
             sections = tomllib.load(stream).keys()
@@ -126,6 +133,7 @@ def _is_of_others(folder: int, found: Mapping[str, Found]) -> bool:
 def is_foreign(home: Home) -> bool:
     """Whether the folder that is named as the home holds something, and nothing in it tells that it is ours."""
     with suppress(OSError):  # what cannot be looked into is for whoever uses it to tell
+        # FOLDER refuses a link, and the home may be one to a folder of one's own
         folder = os.open(os.path.realpath(home.folder), FOLDER)
         try:
             found = all_below(folder)

@@ -50,4 +50,5 @@ def home_from(environ: dict[str, str] | os._Environ[str]) -> Home:
     """The home that ``environ`` names."""
     named = environ.get(HOME_VARIABLE)
     folder = Path(named) if named else Path.home() / ".openoxide"
+    # a relative name means one place for good: a daemon that is started on demand runs in /
     return Home(folder.absolute())

@@ -34,6 +34,7 @@ from openoxide.ownership import (
 from openoxide.paths import Home
 
 _HISTORY = re.compile(r"timeline\.db.*|oxided\.lock|config\.toml(?:\.rejected)?|blobs(?:/.*)?")
+# while something resists, what tells that the home is ours stays (tests/openoxide/test_removal.py)
 _LAST = (LOCK, UNINSTALLED)
 _LOCK_SECONDS, _POLL_SECONDS = 10.0, 0.02
 
@@ -70,12 +71,15 @@ def remove(home: Home, *, keep_history: bool) -> Removal:
     with _opened(home) as folder:
         found = all_below(folder)
         _refuse_foreign(home, folder, found, keep_history=keep_history)
+        # before the lock, which would make a file of ours in a folder that has none
         if not any(is_ours(name, entry.mode) for name, entry in found.items()):
             return Removal({}, {}, dict.fromkeys(found, NOT_OURS) if found else _delete_folder(home))
         with _locked(home, folder):
             if not keep_history and DATABASE in found:
                 os.rename(DATABASE, UNINSTALLED, src_dir_fd=folder, dst_dir_fd=folder)
+                # durable before anything goes: a crash must not bring timeline.db back to packs that are gone
                 os.fsync(folder)
+            # once more: the daemon wrote until it gave the lock back, and the database has another name now
             found = all_below(folder)
             going, kept, left = _sorted_out(found, keep_history=keep_history)
             stays = _reasons(folder, found, left)
@@ -90,10 +94,12 @@ def remove(home: Home, *, keep_history: bool) -> Removal:
 def _opened(home: Home) -> Iterator[int]:
     real = os.path.realpath(home.folder)
     user = os.path.realpath(Path.home())
+    # by real paths: a link to the home directory is the home directory
     if user == real or user.startswith(real.rstrip("/") + "/"):
         raise RefusedError(
             f"{home.folder} is the home directory or holds it", hint="set OPENOXIDE_HOME to what was used"
         )
+    # run through sudo with the caller's HOME, root would delete what is not its own
     if os.stat(real).st_uid != os.geteuid():
         raise RefusedError(f"{home.folder} belongs to another user", hint="only its owner removes it")
     folder = os.open(real, FOLDER)
@@ -125,8 +131,10 @@ def _sorted_out(found: Mapping[str, Found], *, keep_history: bool) -> tuple[dict
         if keep_history and _HISTORY.fullmatch(name) and (name in ours or is_link_of_ours(name, f.mode))
     }
     left = [name for name in found if name not in ours and name not in kept]
+    # rmdir would only fail there, and be told as an error
     holding = {name for name in ours if any(other.startswith(f"{name}/") for other in left)}
     order = sorted(
+        # the deepest first: a folder has to be empty when its turn comes
         ours.keys() - kept.keys() - holding,
         key=lambda name: (_LAST.index(name) if name in _LAST else -1, -name.count("/"), name),
     )
@@ -155,6 +163,7 @@ def _sizes(names: Mapping[str, int]) -> dict[str, int]:
 @contextmanager
 def _locked(home: Home, folder: int) -> Iterator[None]:
     """Hold what a daemon would have to hold; one that has just been stopped gives it back a moment after its socket."""
+    # made where it is missing: from then on a daemon that starts finds the home taken
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
         deadline = time.monotonic() + _LOCK_SECONDS
@@ -163,6 +172,7 @@ def _locked(home: Home, folder: int) -> Iterator[None]:
                 hint = "run `oxide-ctl stop`, then this again"
                 pid = os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "not known"
                 raise AlreadyRunningError(f"a daemon (pid {pid}) owns {home.folder}", hint=hint)
+            # flock(2) has no timeout
             time.sleep(_POLL_SECONDS)
         yield
     finally:
@@ -179,6 +189,7 @@ def _take(lock: int) -> bool:
 def _delete_folder(home: Home) -> dict[str, str]:
     """Delete the empty home; why it could not be, under the name ``.``. A link that led to it is its maker's."""
     try:
+        # of the real folder: rmdir refuses a link (ENOTDIR)
         os.rmdir(os.path.realpath(home.folder))
     except OSError as error:
         return {".": error.strerror or str(error)}
@@ -189,6 +200,7 @@ def _delete(folder: int, names: Mapping[str, int]) -> dict[str, str]:
     """Delete ``names`` in their order; those that could not be, with the reason."""
     resisting: dict[str, str] = {}
     for name in names:
+        # it comes last: without it the rest would be a foreign folder, which nothing removes
         if resisting and name == UNINSTALLED:
             resisting[name] = "needed to finish"
             break
@@ -210,6 +222,7 @@ def _open_below(folder: int, directory: str) -> int:
     for part in directory.split("/") if directory else ():
         above = here
         try:
+            # part by part: O_NOFOLLOW looks at the last one only (open(2))
             here = os.open(part, FOLDER, dir_fd=above)
         finally:
             os.close(above)

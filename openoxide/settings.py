@@ -15,10 +15,13 @@ class CaptureSettings:
     """What is recorded and when."""
 
     max_file_bytes: int = 100 << 20
+    # what an ignored tree may bring along; docs/design.md, 5, has the whole table
     ignored_file_bytes: int = 1 << 20
     ignored_tree_files: int = 2_000
+    # a burst is one checkpoint once it has been quiet for so long, but at the latest after max_interval_ms
     quiet_ms: int = 2_000
     max_interval_ms: int = 30_000
+    # finds what no event tells: open mappings, links from outside, mounts (docs/design.md, 4)
     full_pass_ms: int = 600_000
     extra_skip: tuple[str, ...] = ()
 
@@ -78,6 +81,7 @@ def parse_settings(text: str, path: Path) -> Settings:
     sections: dict[str, Any] = {}
     for name, table in document.items():
         if name not in _SECTIONS or not isinstance(table, dict):
+            # a section that is known but not built is no mistake in spelling
             later = name not in _SECTIONS and any(key.startswith(f"{name}.") for key in NOT_BUILT)
             raise _unknown(path, f"section [{name}]", [*_SECTIONS], later=later)
         sections[name] = _section(path, name, table)
@@ -107,6 +111,7 @@ def _section(path: Path, name: str, table: dict[str, Any]) -> CaptureSettings | 
         wants_list = isinstance(defaults[key], tuple)
         if wants_list and isinstance(value, list) and all(isinstance(item, str) for item in value):
             table[key] = tuple(value)
+        # bool first: to Python `true` is the number 1
         elif wants_list or isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most(key):
             wanted = "a list of names" if wants_list else f"a whole number of 0 or more, up to {most(key)}"
             raise UsageError(f"{path}: {name}.{key} = {value!r} is not {wanted}", hint="correct the file")

@@ -48,13 +48,17 @@ def side(environ: Mapping[str, str], mark: str, texts: Mapping[str, str], world:
     /proc say. Pure.
     """
     release, status = texts.get("sys/kernel/osrelease", "").lower(), texts.get("self/status", "")
+    # a guess: with cgroup v2 a container may read no more than "0::/" there, so the marks come first
     found = _CGROUPS.search(texts.get("1/cgroup", ""))
     container = mark or environ.get("container", "") or (found[0] if found else "")
+    # over what was found before: a pod's containers have marks of docker or containerd as well
     if "KUBERNETES_SERVICE_HOST" in environ:
         container = "kubernetes"
     if any(environ.get(name) for name in _DEVELOPMENT):
         container = "dev container"
+    # WSL 2 before its kernel had that suffix says "microsoft-standard", WSL 1 just "Microsoft"
     wsl = ("WSL 2" if "wsl2" in release or "standard" in release else "WSL 1") if "microsoft" in release else ""
+    # both: a container's default filter comes without NoNewPrivs (proc_pid_status(5))
     filtered = re.search(r"^Seccomp:\s*2$", status, re.MULTILINE) and re.search(
         r"^NoNewPrivs:\s*1$", status, re.MULTILINE
     )
@@ -72,12 +76,14 @@ def type_in(mountinfo: str, path: str) -> str:
     """The type of the last of the innermost mounts that hold ``path``, an absolute one without links. Pure."""
     best, kind = "", ""
     for line in mountinfo.splitlines():
+        # the number of fields before the hyphen varies (proc_pid_mountinfo(5))
         fields, _, tail = line.partition(" - ")
         words = fields.split(" ")
         if len(words) < 5 or not tail:
             continue
         point = _unescaped(words[4])
         inside = path == point or path.startswith(point.rstrip("/") + "/")
+        # >= and not >: of several mounts on one point the last one is seen
         if inside and len(point) >= len(best):
             best, kind = point, tail.split(" ")[0]
     return kind
@@ -91,11 +97,13 @@ def reach(kind: str) -> str:
 
 
 def _unescaped(point: str) -> str:
+    # spaces, tabs, newlines and backslashes stand there as octal escapes
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), point)
 
 
 def _world() -> str:
     try:
+        # the first pid namespace has the same number on every machine: the boot id tells them apart
         return f"{os.readlink('/proc/self/ns/pid')} {_read('/proc/sys/kernel/random/boot_id').strip()}"
     except OSError:
         return ""
@@ -103,6 +111,7 @@ def _world() -> str:
 
 def _read(name: str) -> str:
     try:
+        # a mount point may have any bytes, and one such line must not hide the others
         with open(name, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
     except OSError:

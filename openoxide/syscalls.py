@@ -16,6 +16,7 @@ if sys.platform == "linux":
 _libc = ctypes.CDLL(None, use_errno=True)
 _LINUX = sys.platform == "linux"
 # renameat2 and renameatx_np: the same two wishes, other names and numbers
+# None in C libraries older than glibc 2.28: then a path is the conflict `no_exchange` (docs/design.md, 10)
 _rename = getattr(_libc, "renameat2" if _LINUX else "renameatx_np", None)
 _statx = getattr(_libc, "statx", None) if _LINUX else None
 _AT_EMPTY_PATH, _STATX_BTIME = 0x1000, 0x800
@@ -36,6 +37,7 @@ def exchange(from_fd: int, source: bytes, to_fd: int, target: bytes) -> None:
 def _rename_flags(from_fd: int, source: bytes, to_fd: int, target: bytes, flags: int) -> None:
     if _rename is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), target)
+    # the return value before errno, which a call that succeeds does not clear (errno(3))
     if _rename(from_fd, source, to_fd, target, flags) < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), target)
@@ -43,6 +45,7 @@ def _rename_flags(from_fd: int, source: bytes, to_fd: int, target: bytes, flags:
 
 def sync_filesystem(fd: int) -> None:
     """Make everything written to the file system of ``fd`` durable."""
+    # macOS has no call for one file system alone
     if not hasattr(_libc, "syncfs"):
         os.sync()
     elif _libc.syncfs(fd) < 0:
@@ -54,6 +57,7 @@ def birth_ns(fd: int) -> int:
     """When the file or directory of this descriptor was made, 0 where the system does not tell or may tell otherwise
     later: an overlay has the birth of the layer below until something in the directory is changed.
     """
+    # macOS and the BSDs have it in stat; Linux in statx only, and not on every file system
     told: float | None = getattr(os.fstat(fd), "st_birthtime", None)
     if told is not None:
         return int(told * 1e9)
@@ -62,6 +66,7 @@ def birth_ns(fd: int) -> int:
     answer = ctypes.create_string_buffer(256)
     if _statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, answer) < 0:
         return 0
+    # stx_mask stands at 0, stx_btime at 80 (statx(2)); a file system may leave the bit out
     (mask,), (seconds, nanoseconds) = struct.unpack_from("=I", answer), struct.unpack_from("=qI", answer, 80)
     return int(seconds) * 1_000_000_000 + int(nanoseconds) if mask & _STATX_BTIME else 0
 
@@ -71,6 +76,7 @@ def _file_system_of(fd: int) -> int:
     answer = ctypes.create_string_buffer(256)
     if _libc.fstatfs(fd, answer) < 0:
         return 0
+    # f_type is signed, and two of the magic numbers have their highest bit set
     return ctypes.c_long.from_buffer(answer).value & 0xFFFF_FFFF
 
 
@@ -85,7 +91,9 @@ def is_written_to(fd: int) -> bool | None:
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
+        # EAGAIN alone says that somebody writes; any other refusal (a directory, no leases there) says nothing
         return True if error.errno == errno.EAGAIN else None
+    # at once: whoever opens the file for writing waits for a lease to be given up (fcntl(2))
     fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return False
 
@@ -94,6 +102,7 @@ def holders(dev: int, ino: int) -> list[int]:
     """Other processes that have this file open, as far as they may be looked at; empty where there is no /proc."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
+        # the file is open here too: that is how we came to ask
         if process.name == str(os.getpid()):
             continue
         try:
