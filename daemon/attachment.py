@@ -43,6 +43,7 @@ UNMOUNT: Final = "unmount"
 _ROOT_GONE = IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# gone, or a file or link in its place by now: an event still to be read says so
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _READ_BYTES = 1 << 16
 # Each removal queues an IN_IGNORED: thousands at once would overflow the queue they are read from.
@@ -169,6 +170,7 @@ class Attachment:
 
     def _descend(self, node: Node, directory: int, *, everything: bool = False) -> None:
         """Take in what ``node`` holds, and close ``directory``; ``everything``: also below directories known before."""
+        # a stack of our own: a tree of 500 levels would end in a RecursionError
         levels = [(node, directory)]
         names: list[list[bytes]] = []
         try:
@@ -216,6 +218,7 @@ class Attachment:
                 self._fall_short(error, join(parent.path() or b"", name))
             return None
         try:
+            # before it is listed: what is made in between is in the listing or has an event
             watch = self._instance.add(opened)
         except OSError as error:
             os.close(opened)
@@ -360,4 +363,5 @@ class Attachment:
 
 
 def _cause(error: OSError) -> str:
+    # ENOSPC is the limit of watches, not the disk (inotify_add_watch(2))
     return WATCH_LIMIT if error.errno == errno.ENOSPC else WATCH_FAILED

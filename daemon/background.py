@@ -48,6 +48,7 @@ class Background:
                 continue
             key, work = item
             with self._lock:
+                # before the work: what is submitted while it runs may come too late for it, and is done once more
                 self._waiting.discard(key)
             try:
                 work()

@@ -85,6 +85,7 @@ class Connections:
             self._changed.wait_for(lambda: not self._running and not self._dismissed, seconds)
             for connection in self._running:
                 with suppress(OSError):
+                    # not close: its thread closes it, and the number could be another file's by then
                     connection.shutdown(socket.SHUT_RDWR)
             return len(self._running)
 

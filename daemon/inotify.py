@@ -68,6 +68,7 @@ def events(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     while offset < len(data):
         watch, mask, _, length = _EVENT.unpack_from(data, offset)
         offset += _EVENT.size
+        # the kernel pads the name with NULs (inotify(7))
         yield watch, mask, data[offset : offset + length].rstrip(b"\0")
         offset += length
 
@@ -114,6 +115,7 @@ class Tree:
         self._loose: set[Node] = set()
 
     def new(self, watch: int) -> Node:
+        # it came back before its watch was removed: the kernel gave the same number again
         self.doomed.discard(watch)
         node = self.nodes[watch] = Node(watch)
         return node
@@ -152,6 +154,7 @@ class Tree:
         """What is loose has left the tree, with all below it."""
         while self._loose:
             node = self._loose.pop()
+            # the number may belong to another node by now
             if self.nodes.get(node.watch) is node:
                 del self.nodes[node.watch]
                 self.doomed.add(node.watch)

@@ -45,6 +45,7 @@ class Instance:
             try:
                 listener.bind(self._address())
                 self._held.callback(self._remove_own, self._identity())
+                # before listen: nobody can connect until then (connect(2), ECONNREFUSED)
                 os.chmod(self._home.socket.name, 0o600, dir_fd=self._folder)
                 listener.listen(BACKLOG)
             except BaseException:
@@ -151,6 +152,7 @@ def _holder(lock: int) -> int:
 def _lives(pid: int) -> bool:
     try:
         os.kill(pid, 0)
+    # it lives and is another user's (kill(2))
     except PermissionError:
         return True
     except (ProcessLookupError, OverflowError):

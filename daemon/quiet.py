@@ -78,6 +78,7 @@ class QuietSealer:
                 due = {w: due_at(b, self._quiet_ms, self._max_interval_ms) for w, b in self._bursts.items()}
                 ready = [worktree for worktree, at in due.items() if at <= now]
                 if ready:
+                    # before the seal: what changes meanwhile is a burst of its own (tests/daemon/test_quiet.py)
                     del self._bursts[ready[0]]
                     return ready[0]
                 self._condition.wait((min(due.values()) - now) / 1000 if due else None)

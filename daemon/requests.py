@@ -44,6 +44,7 @@ def number(request: Request, name: str, least: int = 1) -> int | None:
     value = request.get(name)
     if value is None:
         return None
+    # bool first: to Python true is the number 1
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UsageError(f"{name} is not a whole number of {least} or more")
     return value

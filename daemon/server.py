@@ -90,6 +90,7 @@ class Server:
         self.internal_errors = 0
         self._count_lock = threading.Lock()
         self._listener = listener
+        # a client that left after the select would let accept wait (accept(2))
         self._listener.setblocking(False)
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._accepting = threading.Lock()
@@ -302,6 +303,7 @@ class _Exchange(BaseHTTPRequestHandler):
             return None
         try:
             request = json.loads(body or b"{}")
+        # deeply nested JSON is no ValueError
         except (ValueError, RecursionError) as error:
             raise UsageError(f"the request is not JSON: {error}") from error
         if not isinstance(request, dict):
@@ -365,6 +367,7 @@ class _Events:
 
 
 def _framing_fault(headers: Message) -> tuple[int, str] | None:
+    # two ways to tell the length are two opinions on where the next request begins (RFC 9112, 6.3)
     if "Transfer-Encoding" in headers:
         return 411, "a request needs Content-Length, not Transfer-Encoding"
     lengths = headers.get_all("Content-Length", ["0"])

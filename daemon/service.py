@@ -63,6 +63,7 @@ class Service:
 
     def stop(self) -> None:
         """Stop the threads, then seal nothing more and close the store. What is dirty is found at the next start."""
+        # first what feeds the others, last the store that all of them use
         self._scheduler.stop()
         self._sealer.stop()
         self.background.stop()
@@ -93,6 +94,7 @@ class Service:
         with self._lock:
             self._watched.pop(watched.worktree.id, None)
         with watched.lock:
+            # under the lock: who waits for it must not start the watch again (tests/daemon/test_moving.py)
             watched.released = True
             watched.stop()
 

@@ -189,6 +189,7 @@ class _InotifyEmitter(EventEmitter):
                 os.close(self._wake_fd)
 
     def drain(self) -> Drained:
+        # before the lock: a loss that happens while we wait for it counts too
         generation = self._generation
         with self._changes.lock:
             cause = self._advance(Attachment.read_queued)
