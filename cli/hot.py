@@ -206,6 +206,7 @@ def _options(known: Mapping[str, Option], rest: list[str]) -> tuple[dict[str, An
         if option is None or option.keyword in values or (equals and not name.startswith("--")):
             raise _UnsureError
         if option.takes != FLAG:
+            # a missing value becomes "-", which is refused: the error is typer's to word
             values[option.keyword] = _value(option.takes, attached if equals else next(remaining, "-"))
         elif equals:
             raise _UnsureError

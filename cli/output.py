@@ -140,6 +140,7 @@ def _write(stream: TextIO | None, data: bytes) -> None:
     if stream is None:
         raise FailedError("standard output is closed")
     try:
+        # text that was printed before must not come after what goes into the buffer below it
         stream.flush()
         rest = memoryview(data)
         while rest:  # with PYTHONUNBUFFERED the buffer is the file itself, which may take a part only

@@ -25,6 +25,7 @@ def bar(what: str) -> Iterator[Callable[[protocol.Progress], None]]:
                 task,
                 description=str(step.get("stage", what)),
                 completed=step.get("done", 0),
+                # 0 means not known yet, and rich takes None for that
                 total=step.get("total") or None,
                 amount=amount,
             )

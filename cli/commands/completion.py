@@ -66,6 +66,7 @@ def _offer_checkpoints(cli: Cli) -> int:
 
 
 def _offers(cli: Cli) -> Iterator[Offer]:
+    # somebody waits at the Tab key: no daemon is started, and a slow one is given up
     client = Client(socket_path(os.environ), autostart=False, timeout_seconds=PATIENCE_SECONDS)
     named = client.log(cli.path, named=True, limit=NAMED)["items"]
     recent = client.log(cli.path, limit=RECENT)["items"]

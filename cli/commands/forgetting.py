@@ -33,6 +33,7 @@ def forget(
     if dry_run:
         return _answer(cli, ask(checkpoints, dry_run=True))
     if not yes:
+        # before the question: what no yes would mend is told first
         plan = ask(checkpoints, dry_run=True)
         need_terminal(cli.out, PLAN_HINT)
         cli.out.show(render.forget(plan, cli.now))
