@@ -23,7 +23,9 @@ from openoxide.errors import StoreDamagedError, StoreReadOnlyError
 from openoxide.fileio import write_all, write_errors
 from openoxide.paths import Home
 
+# numbers that one start may use, promised in a durable row before its first pack: at 64 MiB a pack that is 62 GiB
 PACKS_OF_A_START = 1_000
+# few, since one may be a single blob of nearly 4 MiB; who asks in stored order comes back to the last ones only
 _CACHED_FRAMES = 4
 _CHUNK = 1 << 20
 _HOLE_BYTES = 64 << 10  # shorter runs of zeros are not worth an extent of their own
@@ -44,10 +46,13 @@ class Blobs:
         self._database = database
         self._big: dict[BlobHash, Place] = {}
         self._frames: OrderedDict[Place, bytes] = OrderedDict()
+        # for _big, _frames and _copying, which the threads of all requests share
         self._lock = threading.Lock()
         self._copying = 0
         with database.reading() as db:
             used, reserved = stored.used_packs(db), stored.reserved_packs(db)
+        # above all that a row, a file or the promise of an earlier start names: nothing is ever appended behind the
+        # torn end that a crash left (docs/design.md, Pack format)
         first = max([*used, *_numbers(home), reserved], default=0) + 1
         self._packs = Packs(home.blobs, first)
         if not read_only:
@@ -60,6 +65,7 @@ class Blobs:
                 else:
                     self._packs.set_aside(number)
                     log.warning("pack %d is not of this timeline.db and was set aside as .pack.aside", number)
+            # before the first append: without the promise a pack that a crash left would look like another database's
             with database.writing() as db:
                 stored.reserve_packs(db, first + PACKS_OF_A_START)
 
@@ -68,6 +74,7 @@ class Blobs:
         if not payloads:
             return {}
         with self._database.looking() as db:
+            # no lock: a wrong guess costs bytes or a second write, adopt decides in the writer's transaction
             known = stored.stored_names(db, payloads)
         return {name: data for name, data in payloads.items() if name not in known}
 
@@ -83,11 +90,13 @@ class Blobs:
     def write_big(self, source: BinaryIO) -> BlobHash:
         """Copy ``source`` into a file of its own, durable when this returns."""
         with self._lock:
+            # drop_unused must see that a file may appear which _big does not name yet
             self._copying += 1
         try:
             with write_errors("the content store", StoreReadOnlyError):
                 name, place = self._packs.add_big(source)
             with self._lock:
+                # no row names the file until adopt makes one; from here on drop_unused spares it
                 self._big[name] = place
         finally:
             with self._lock:
@@ -98,10 +107,12 @@ class Blobs:
         """Rows for ``placed`` and for pending big blobs; the ids of ``names``. Raises BlobVanishedError."""
         wanted = set(names)
         ids = stored.insert_frames(db, placed) if placed else {}
+        # one that had a row already keeps it; the lookup also takes back the mark of a prune
         ids |= stored.blob_ids(db, wanted - ids.keys())
         missing = wanted - ids.keys()
         with self._lock:
             big = {name: self._big[name] for name in missing if name in self._big}
+        # deleted since unknown() found it, so its bytes are in none of these frames
         if len(big) != len(missing):
             raise BlobVanishedError((missing - big.keys()).pop().hex())
         return ids | stored.insert_frames(db, [(place, [(name, place.raw)]) for name, place in big.items()])
@@ -116,6 +127,7 @@ class Blobs:
         """All bytes of a blob, checked against its name. Raises StoreDamagedError."""
         with self.open(name) as source:
             data = source.read()
+        # the one check there is: zstd does not notice every flipped bit (test_blobs.py)
         if blob_hash(data) != name:
             raise StoreDamagedError(f"blob {name.hex()[:12]} does not hold the bytes it is named after")
         return data
@@ -126,9 +138,10 @@ class Blobs:
 
     def damaged(self, names: Sequence[BlobHash]) -> list[BlobHash]:
         """Those of ``names`` that cannot be given back, byte for byte. Neighbours in the store should be neighbours here:
-        a frame is unpacked once for a run of its blobs. What the files hold now counts, not what was read before.
+        a frame is unpacked once for a run of its blobs.
         """
         with self._lock:
+            # what the files hold now counts: a cached frame would answer for bytes that the disk has lost since
             self._frames.clear()
         open_one = self.opener(names)
         return [name for name in names if not _is_whole(open_one, name)]
@@ -137,6 +150,7 @@ class Blobs:
         """As :meth:`open`, for many: their places are looked up at once."""
         with self._database.looking() as db:
             places = stored.blob_places(db, set(names))
+        # how far each frame has to be unpacked: what lies behind the last wanted blob costs nothing
         needed: dict[Place, int] = {}
         for place, inner, size in places.values():
             needed[place] = max(needed.get(place, 0), inner + size)
@@ -157,6 +171,7 @@ class Blobs:
             cached = self._frames.get(place, b"")
         if len(cached) >= size:
             return cached
+        # not under the lock: two threads may unpack the same frame at once, which costs time and nothing else
         data = self._packs.read(place, size)
         with self._lock:
             self._frames[place] = data
@@ -169,6 +184,7 @@ class Blobs:
         blobs keeps its bytes, and so does one of this start, until the next. Whoever has just found such a blob stored
         stores it again (:class:`BlobVanishedError`).
         """
+        # the rows, durably, then the bytes: a crash in between leaves bytes that nobody names (docs/design.md, 3)
         with self._database.writing() as db:
             big = stored.big_names(db)
             stored.delete_unused_blobs(db)
@@ -184,6 +200,7 @@ class Blobs:
 
 
 def _numbers(home: Home) -> list[int]:
+    # a reader may come before the first daemon has made anything
     if not home.blobs.exists():
         return []
     return [int(entry.stem) for entry in home.blobs.glob("*.pack")]
@@ -195,6 +212,7 @@ def _frames(payloads: Mapping[BlobHash, bytes]) -> list[Frame]:
     group: list[tuple[BlobHash, bytes]] = []
     size, packer = 0, compressor()
     for name, data in payloads.items():
+        # a blob that is larger than that has a frame of its own: it is never cut
         if group and size + len(data) > FRAME_BYTES:
             frames.append(make_frame(group, packer))
             group, size = [], 0
@@ -225,6 +243,7 @@ def copy_blob(source: BinaryIO, fd: int, name: BlobHash) -> None:
         hasher.update(chunk)
         ends_in_hole = _write_around_zeros(fd, chunk)
     if ends_in_hole:
+        # lseek(2) past the end does not lengthen a file: a hole at its end has to be given by its size
         os.ftruncate(fd, os.lseek(fd, 0, os.SEEK_CUR))
     if hasher.digest() != name:
         raise StoreDamagedError(f"blob {name.hex()[:12]} does not hold the bytes it is named after")
@@ -234,6 +253,7 @@ def _write_around_zeros(fd: int, chunk: bytes) -> bool:
     """Write ``chunk``, passing over its blocks of zeros; whether it ended with one."""
     start = 0
     for place in range(0, len(chunk) - _HOLE_BYTES + 1, _HOLE_BYTES):
+        # compared in place: a slice would copy each block of each file
         if chunk.startswith(_ZEROS, place):
             write_all(fd, chunk[start:place])
             start = place + _HOLE_BYTES

@@ -15,14 +15,17 @@ from openoxide.checkpoints.model import BlobHash, FileState
 
 HASH_BYTES = 32
 _MODULUS = 1 << 256
+# a length before the path and fixed widths behind it: no two entries can give the same bytes to hash
 _PATH = struct.Struct("<I")
 _FIELDS = struct.Struct("<BHqq")
 
 
 class Hasher:
-    """BLAKE3 over a stream. One thread always: more only pays far above our file sizes."""
+    """BLAKE3 over a stream."""
 
     def __init__(self) -> None:
+        # one thread, as by default: measured on two cores, more lose below 16 MiB at best and below 100 MiB at worst;
+        # and no memory map, a live file that is cut meanwhile would end the process by SIGBUS
         self._state = blake3()
 
     def update(self, data: bytes | bytearray | memoryview) -> None:
@@ -50,6 +53,7 @@ def manifest_sum(total: int, changes: Iterable[tuple[bytes, FileState, FileState
             total -= _term(path, old)
         if new.exists:
             total += _term(path, new)
+    # never negative in Python, also where more was taken off than put on
     return total % _MODULUS
 
 

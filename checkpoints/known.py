@@ -49,5 +49,7 @@ def unchanged(row: Observed | None, found: os.stat_result) -> bool:
     """Whether the live row still tells what stands there."""
     if row is None or row.identity is None:
         return False
+    # ctime too: utime(2) sets an mtime back, and nothing but the kernel sets a ctime; nlink says nothing about bytes
     known = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)
+    # a write within the same tick leaves this very stat (git, racy-git); a torn state is none that the file had
     return row.identity[:6] == known and not row.identity.racy and not row.state.torn and row.state.exists

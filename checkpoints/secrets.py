@@ -11,7 +11,9 @@ _PATTERNS = tuple(
     ".npmrc .pypirc .pgpass .my.cnf .htpasswd .git-credentials .dockercfg kubeconfig secrets.json secrets.toml secrets.yml "
     "secrets.yaml .vault-token *.tfstate *.tfstate.backup *.tfvars".split()
 )
+# asked first: .env.example fits a pattern, and is made to be given away
 _EXAMPLES = ("*.example", "*.sample", "*.template", "*.dist", "example.env", "sample.env")
+# names that are too common to say anything without their folder
 _WITH_FOLDER = frozenset({".docker/config.json", ".cargo/credentials", "gcloud/credentials.db"})
 
 

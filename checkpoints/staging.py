@@ -24,6 +24,7 @@ from openoxide.syscalls import is_written_to, sync_filesystem
 FEW_FILES = 8  # up to here one fsync each is cheaper than syncfs, which waits for everybody's dirty pages
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 _CHUNK = 1 << 20
+# O_NOFOLLOW: a link of our name would lead what we write out of the tree
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 OpenBlob = Callable[[BlobHash], BinaryIO]
@@ -43,6 +44,7 @@ def open_staging(tree: Tree) -> int:
         os.close(folder)
         place = os.fsdecode(tree.root + b"/" + STAGING_NAME)
         raise RefusedError(f"{place} belongs to another user", hint="move it away and try again")
+    # one that was there may be open to others, and copies of private files will lie in it
     os.fchmod(folder, 0o700)
     # only ever made, never opened: whatever else has this name is not ours to write to
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -131,6 +133,7 @@ class Stager:
         mode = step.new.mode
         if not mode & _SPECIAL_BITS:
             return mode
+        # what is placed will be ours: with a set-id bit on what was another's, others would act with our rights
         live = self._tree.lstat(step.path) or os.fstat(self._tree.fd)
         if live.st_uid == os.geteuid():
             return mode
@@ -147,6 +150,7 @@ class Stager:
                 os.fsync(fd)
             finally:
                 os.close(fd)
+        # the names are in the folder: fsync(2) of the files does not keep them
         os.fsync(self._folder)
 
 
@@ -179,6 +183,7 @@ def strays(folder: int, steps: Iterable[Step]) -> Strays:
             fd = os.open(step.staged_name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         except FileNotFoundError:
             continue
+        # the lease before the hash: a writer that is there could change what was hashed already
         busy = busy or bool(is_written_to(fd))
         if hash_of(fd) in (step.old.blob, step.new.blob):
             os.close(fd)
@@ -238,6 +243,7 @@ def delete_operation_folder(staging: int, name: str) -> None:
 def find_staging(tree: Tree) -> int | None:
     """The staging folder of a tree, None where there is none."""
     try:
+        # any failure, also a link or a file of that name: then nothing of ours is in there
         return os.open(STAGING_NAME, _FOLDER, dir_fd=tree.fd)
     except OSError:
         return None

@@ -18,12 +18,14 @@ def blob_ids(db: Transaction, names: Iterable[BlobHash]) -> dict[BlobHash, int]:
         found[BlobHash(name)] = number
         if dead_ms is not None:
             dead.append((number,))
+    # in the transaction that will name them: a sweep in between would take them away
     raw(db).executemany("update blob set dead_ms = null where id = ?", dead)
     return found
 
 
 def stored_names(db: Transaction, names: Iterable[BlobHash]) -> set[BlobHash]:
     """Which of ``names`` have a row; a hint only, the writer decides again."""
+    # one that a prune has marked seems unknown and is written again: its old bytes may go any moment
     query = "select hash from blob where dead_ms is null and hash in ({})"
     return {BlobHash(row[0]) for row in batched(db, query, (), [*names])}
 
@@ -35,6 +37,7 @@ def insert_frames(
     keeps: then nothing is answered, and who wants ids has to look them up.
     """
     connection = raw(db)
+    # counted here and not asked for afterwards: only one writer inserts, and this is its transaction
     frame, blob = next_id(db, "frame"), next_id(db, "blob")
     frames, blobs, ids = [], [], {}
     for place, names in placed:
@@ -47,6 +50,8 @@ def insert_frames(
             blob += 1
         frame += 1
     connection.executemany("insert into frame(id, pack, offset, stored, raw, codec) values(?,?,?,?,?,?)", frames)
+    # an insert that is ignored does not count as a change (SQLite, sqlite3_total_changes): that tells without a lookup
+    # whether one was there, as when two store the same content at once
     before = connection.total_changes
     connection.executemany("insert or ignore into blob(id, hash, frame, inner, size) values(?,?,?,?,?)", blobs)
     return ids if connection.total_changes - before == len(blobs) else {}
@@ -70,6 +75,8 @@ def used_packs(db: Transaction) -> set[int]:
     return {row[0] for row in raw(db).execute("select distinct pack from frame where pack is not null")}
 
 
+# without the is not null nothing would ever go: `not in` a list that holds NULL is never true (SQLite, expressions).
+# outcome names what no state does: bytes that came late, or that a merge made
 _UNUSED_BLOBS = """
 delete from blob where id not in (
   select blob from version where blob is not null union select blob from live where blob is not null
