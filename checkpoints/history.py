@@ -34,6 +34,7 @@ class Positions:
     def __init__(self, sealed: Sequence[Position]) -> None:
         self._sealed = sealed
         self._kept = [position for position in sealed if position.kept]
+        # positions never fall from one number to the next, which is what bisect rests on
         self._seqs = [position.seq for position in sealed]
         self._kept_seqs = [position.seq for position in self._kept]
 
@@ -75,6 +76,7 @@ def version_seqs(db: Transaction, worktree: int, path: bytes, below: int | None,
       select v.seq from version v join path p on p.id = v.path
       where p.worktree = ? and p.path = ? and v.seq < ? order by v.seq desc limit ?
     """
+    # a negative limit is none (SQLite, select)
     found = raw(db).execute(query, (worktree, path, _below(below), -1 if limit is None else limit))
     return [row[0] for row in found]
 
@@ -86,6 +88,7 @@ def last_holding(db: Transaction, worktree: int, path: bytes) -> Position | None
       where p.worktree = ? and p.path = ? order by v.seq desc
     """
     positions, until = read_positions(db, worktree), None
+    # row by row: left at the first one that a checkpoint holds
     for seq, stands in raw(db).execute(query, (worktree, path)):
         if stands and (found := positions.last(seq, until)):
             return found
@@ -109,6 +112,7 @@ def vanished(
     db: Transaction, worktree: int, chosen: Collection[bytes], below: int | None, limit: int | None
 ) -> list[Vanished]:
     """What of ``chosen`` (empty: everything) stood there and is gone, last gone first; ``below`` continues a listing."""
+    # l.kind = 0 below: what a rule took out of sight (SKIPPED) is not gone
     last = "(select max(v.seq) from version v where v.path = p.id and v.seq < l.seq and v.kind between 1 and 4)"
     query = f"""
       select path, gone, last, (select min(v.seq) from version v where v.path = id and v.seq > last) from (
@@ -118,6 +122,7 @@ def vanished(
     """  # noqa: S608 nothing in it is given
     found: list[Vanished] = []
     for path, gone_seq, seq, until_seq in raw(db).execute(query, (worktree, _below(below))):
+        # counted here and not in the query, which does not know what was chosen
         if len(found) == limit:
             break
         if within_paths(path, chosen):
@@ -126,4 +131,5 @@ def vanished(
 
 
 def _below(seq: int | None) -> int:
+    # above every position, and inside SQLite's signed 64 bits
     return (1 << 62) if seq is None else seq

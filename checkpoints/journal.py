@@ -168,6 +168,7 @@ def finish(
 def add_outcomes(db: Transaction, operation: int, outcomes: Iterable[Outcome]) -> None:
     """Record what became of paths."""
     raw(db).executemany(
+        # no blob has the hash NULL, so an outcome without bytes gets NULL
         "insert into outcome(operation, kind, path, reason, blob) values(?,?,?,?,(select id from blob where hash = ?))",
         ((operation, o.kind.value, o.path, o.reason, o.blob) for o in outcomes),
     )
@@ -256,6 +257,7 @@ _compact = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would bu
 
 def _encode(state: FileState) -> str:
     fields: dict[str, Any] = {"kind": int(state.kind)}
+    # defaults are left out: a rewind writes two states for each path
     for name in ("mode", "size", "mtime_ns", "torn", "sqlite"):
         if getattr(state, name):
             fields[name] = getattr(state, name)
@@ -270,6 +272,7 @@ def _decode(text: str) -> FileState:
     for name in ("blob", "target"):
         if name in fields:
             fields[name] = b64decode(fields[name])
+    # back to the member itself: kinds are compared by `is`
     return FileState(**{**fields, "kind": Kind(fields["kind"])})
 
 

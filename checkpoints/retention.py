@@ -11,6 +11,7 @@ from enum import Enum
 
 from openoxide.checkpoints.model import Checkpoint, Trigger
 
+# the floor of docs/design.md, Forgetting
 FLOOR_OPERATIONS = 10
 FLOOR_TURNS = 3
 
@@ -38,6 +39,7 @@ def floor(kept: Sequence[Checkpoint], befores: Collection[str]) -> dict[str, Rea
     """
     newest_first = sorted(kept, key=lambda checkpoint: checkpoint.number, reverse=True)
     turns = [checkpoint for checkpoint in newest_first if checkpoint.trigger is Trigger.PROMPT]
+    # the weakest reason first: what comes later replaces it
     found = {checkpoint.id: Reason.RECENT_TURN for checkpoint in turns[:FLOOR_TURNS]}
     found |= {checkpoint.id: Reason.UNDO for checkpoint in newest_first if checkpoint.id in befores}
     found |= {checkpoint.id: Reason.NEWEST for checkpoint in newest_first[:1]}
@@ -46,6 +48,7 @@ def floor(kept: Sequence[Checkpoint], befores: Collection[str]) -> dict[str, Rea
 
 def spare(asked: Iterable[Checkpoint], reasons: dict[str, Reason]) -> tuple[list[Checkpoint], list[Kept]]:
     """``asked``, each once and in number order: what goes, and what stays because of ``reasons``."""
+    # two names may have meant the same one
     each = sorted(
         {checkpoint.id: checkpoint for checkpoint in asked}.values(), key=lambda checkpoint: checkpoint.number
     )

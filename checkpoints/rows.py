@@ -24,7 +24,9 @@ from openoxide.checkpoints.model import (
 )
 from openoxide.db import Transaction
 
+# bits of the column flags: as frozen as the schema
 _TORN, _SQLITE = 1, 2
+# SQLite before 3.32 takes no more than 999 variables in a statement (SQLite, limits)
 _BATCH = 500
 _NO_IDENTITY = (None,) * len(StatIdentity._fields)
 _KINDS = tuple(Kind)  # by number; Kind(number) costs ten times as much, for each row
@@ -91,6 +93,7 @@ def from_signed(number: int) -> int:
 
 def _prefix_bounds(directory: bytes) -> tuple[bytes, bytes]:
     """Bounds of all paths below ``directory``: from ``d/`` up to, not including, ``d0`` (0 follows the slash)."""
+    # a range and not LIKE: % and _ are bytes of names, and the index on (worktree, path) answers a range
     return directory + b"/", directory + b"0"
 
 
@@ -108,6 +111,7 @@ def live_some(db: Transaction, worktree: int, paths: Sequence[bytes]) -> Iterato
 def live_below(db: Transaction, worktree: int, directory: bytes) -> Iterator[Observed]:
     """Live rows below ``directory`` in path order (all of them for the root), absent ones left out."""
     query, args = _LIVE + " and l.kind <> 0", (worktree,)
+    # the root has no bounds: all paths but few lie outside of "/" and "0"
     if directory:
         rows = raw(db).execute(
             query + " and p.path >= ? and p.path < ? order by p.path", (*args, *_prefix_bounds(directory))
@@ -120,6 +124,8 @@ def live_below(db: Transaction, worktree: int, directory: bytes) -> Iterator[Obs
 def live_twins(db: Transaction, worktree: int, dev: int, ino: int) -> list[bytes]:
     """Paths whose live row is another name of this inode."""
     rows = raw(db).execute(
+        # l.kind = 1 repeats the condition of live_inode: a partial index answers no query without it (SQLite, partial
+        # indexes)
         "select p.path from live l join path p on p.id = l.path where l.dev = ? and l.ino = ?"
         " and p.worktree = ? and l.kind = 1",
         (signed(dev), signed(ino), worktree),
@@ -131,6 +137,7 @@ def ignored_files_below(db: Transaction, worktree: int, directory: bytes, limit:
     """How many files are recorded below ``directory``, counted up to ``limit``."""
     low, high = _prefix_bounds(directory)
     row = raw(db).execute(
+        # the limit is inside, so counting stops there however large the tree is
         "select count(*) from (select 1 from path p join live l on l.path = p.id where p.worktree = ?"
         " and p.path >= ? and p.path < ? and l.kind = 1 limit ?)",
         (worktree, low, high, limit),
@@ -146,6 +153,7 @@ def path_ids(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[byt
     known: dict[bytes, int] = dict(batched(db, query, (worktree,), paths[:1]))
     if known:
         known.update(batched(db, query, (worktree,), paths[1:]))
+    # each once: one chunk may hold a path twice
     missing = dict.fromkeys(path for path in paths if path not in known)
     if not missing:
         return known
@@ -155,6 +163,7 @@ def path_ids(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[byt
         "insert or ignore into path(id, worktree, path) values(?,?,?)",
         [(number, worktree, path) for path, number in new.items()],
     )
+    # an insert that is ignored counts as no change: were there fewer, some paths had a row after all
     if connection.total_changes - before == len(new):
         return known | new
     return known | dict(batched(db, query, (worktree,), [*new]))
@@ -162,6 +171,7 @@ def path_ids(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[byt
 
 def next_id(db: Transaction, table: str) -> int:
     """A row id that no row of ``table`` has, nor any above it."""
+    # free until it is used only inside the writer's transaction
     return int(raw(db).execute(f"select coalesce(max(id), 0) + 1 from {table}").fetchone()[0])  # noqa: S608
 
 
@@ -259,6 +269,7 @@ def top_names(db: Transaction, worktree: int) -> set[bytes]:
     """What is recorded in the root itself now."""
     rows = raw(db).execute(
         "select p.path from path p join live l on l.path = p.id where p.worktree = ? and l.kind <> 0"
+        # two blobs are compared by bytes; with a text on one side instr would decode the path (SQLite, core functions)
         " and instr(p.path, x'2f') = 0",
         (worktree,),
     )
@@ -268,6 +279,7 @@ def top_names(db: Transaction, worktree: int) -> set[bytes]:
 def state_at(db: Transaction, worktree: int, seq: int) -> dict[bytes, FileState]:
     """Everything that existed or was skipped at ``seq``."""
     rows = raw(db).execute(_STATE_AT.format(where=""), (worktree, seq))
+    # not in the query: its where comes before max(seq), and an older row would stand for one that is gone
     return {row[0]: _state(*row[2:]) for row in rows if row[2] != Kind.ABSENT}
 
 
@@ -283,6 +295,7 @@ def states_at(db: Transaction, worktree: int, seq: int, paths: Iterable[bytes]) 
 def count_existing(db: Transaction, worktree: int) -> int:
     """How many paths exist now and are recorded."""
     row = raw(db).execute(
+        # FILE to SPECIAL: neither absent nor skipped
         "select count(*) from path p join live l on l.path = p.id where p.worktree = ? and l.kind between 1 and 4",
         (worktree,),
     ).fetchone()  # fmt: skip
@@ -385,14 +398,17 @@ def last_writers(db: Transaction, worktree: int, paths: Iterable[bytes], upto: i
       select p.path, coalesce(c.writer, v.writer), max(v.seq) from path p join version v on v.path = p.id {_CLAIM}
       where p.worktree = ? and v.seq <= ? and p.path in ({{}}) group by p.id
     """  # noqa: S608
+    # the writer beside the lone max() is that of the newest row, as in _STATE_AT
     found: dict[bytes, int | None] = dict.fromkeys(paths)
     found.update({row[0]: row[1] for row in batched(db, query, (worktree, upto), [*found])})
     writers = read_writers(db, {number for number in found.values() if number is not None})
+    # no row has the id 0
     return {path: writers.get(n or 0, UNKNOWN_WRITER) for path, n in found.items()}
 
 
 def skipped_at(db: Transaction, worktree: int, seq: int) -> dict[bytes, FileState]:
     """What was there and not recorded at ``seq``."""
+    # kind is asked outside of the grouping: inside, an older skipped row would stand for a newer state
     query = f"select * from ({_STATE_AT.format(where='')}) where kind = 5"  # noqa: S608
     return {row[0]: _state(*row[2:]) for row in raw(db).execute(query, (worktree, seq))}
 

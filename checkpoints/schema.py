@@ -13,6 +13,10 @@ from openoxide.db import Database
 from openoxide.errors import NewerStoreError
 from openoxide.paths import APPLICATION_ID
 
+# strict, since a text never equals the blob of its bytes and a path in the wrong column type would not be found.
+# version lies in key order (without rowid), so the history of a path is one stretch of the file; its worktree is in the
+# row for version_seq, which answers ranges of positions without a join. The partial indexes hold the few rows that are
+# open, and files only
 M0001 = """
 create table worktree(
   id integer primary key, project text not null, root blob not null, kind text not null, dev integer not null,
@@ -110,6 +114,7 @@ MIGRATIONS: tuple[str, ...] = (M0001,)
 
 def open_timeline(path: Path) -> Database:
     """``timeline.db`` with the newest schema. A store of a newer version is left untouched, down to its last byte."""
+    # for reading first: the pragmas of a writer alone would change the file. An empty one is a store to be
     if path.exists() and path.stat().st_size:
         database = Database(path, read_only=True)
         try:
@@ -139,8 +144,10 @@ def _migrate(database: Database) -> None:
         return
     with database.writing() as db:
         for script in MIGRATIONS[reached:]:
+            # one by one: executescript would commit the open transaction first (Python, sqlite3)
             for statement in filter(str.strip, script.split(";\n")):
                 db.execute_sql(statement)
         db.execute_sql(f"pragma application_id = {APPLICATION_ID}")
+        # with the tables: a migration that was killed is done again as a whole (test_schema.py)
         db.execute_sql(f"pragma user_version = {len(MIGRATIONS)}")
     database.fold_wal()  # the application id has to stand in the file itself: it tells a home of ours (openoxide.removal)

@@ -82,6 +82,7 @@ def stretches(path: bytes, versions: Iterable[tuple[int, bool | None]]) -> Itera
             run.append(seq)
             until = None
         elif run:
+            # what is not known ends what the last version is known to hold, though not the stretch
             until = seq if until is None else until
             if holds is False:
                 yield _stretch(path, run, until, seq)
@@ -106,6 +107,7 @@ def search_blobs(
 ) -> Searched:
     """Which blobs of ``chosen`` (empty: all paths) hold ``wanted``; files with a NUL near their start only if ``binary``."""
     found = Searched()
+    # a search may take long, and a snapshot held throughout would keep the WAL from being folded
     with timeline.database.looking() as db:
         numbers = _blob_numbers(db, worktree, upto, chosen)
         for start in range(0, len(numbers), _BATCH_BLOBS):
@@ -143,7 +145,6 @@ def _note(found: Searched, number: int, size: int, verdict: Verdict) -> None:
 
 
 def _look_into(open_one: Callable[[BlobHash], BinaryIO], name: BlobHash, wanted: bytes, *, binary: bool) -> Verdict:
-    """Read to the end even after a hit: only then is it known that these are the bytes of that name."""
     hasher, tail, holds = Hasher(), b"", False
     try:
         with open_one(name) as source:
@@ -153,7 +154,9 @@ def _look_into(open_one: Callable[[BlobHash], BinaryIO], name: BlobHash, wanted:
             while chunk:
                 hasher.update(chunk)
                 window = tail + chunk
+                # read on after a hit: only the whole shows that these are the bytes of that name
                 holds = holds or wanted in window
+                # as much as the beginning of a hit can lie in that ends in the next piece
                 tail = window[max(len(window) - len(wanted) + 1, 0) :]
                 chunk = source.read(_CHUNK)
     except StoreDamagedError:
@@ -165,6 +168,7 @@ def _look_into(open_one: Callable[[BlobHash], BinaryIO], name: BlobHash, wanted:
 
 def _pages(db: Transaction, worktree: int, chosen: Collection[bytes]) -> Iterator[dict[int, bytes]]:
     """The paths of a worktree by row id, some hundred at a time, in path order."""
+    # from the last path on and not by offset: paths may be added between two pages
     query = f"select id, path from path where worktree = ? and path > ? order by path limit {_PAGE_PATHS}"  # noqa: S608
     last = b""
     while page := raw(db).execute(query, (worktree, last)).fetchall():
@@ -180,6 +184,7 @@ def _versions(db: Transaction, paths: dict[int, bytes], upto: int) -> list[tuple
     query = f"select path, seq, case kind when {int(Kind.FILE)} then blob end from version where path in ({marks}) and seq <= ?"  # noqa: S608
     order = {number: index for index, number in enumerate(paths)}
     found = raw(db).execute(query, (*paths, upto)).fetchall()
+    # groupby and the listing want the order of the page, which is by path and not by id
     return sorted(found, key=lambda row: (order[row[0]], row[1]))
 
 
@@ -188,6 +193,7 @@ def _blob_numbers(db: Transaction, worktree: int, upto: int, chosen: Collection[
     numbers: set[int] = set()
     for paths in _pages(db, worktree, chosen):
         numbers.update(blob for _, _, blob in _versions(db, paths, upto) if blob is not None)
+    # eight bytes for each blob, where a list would take an object more
     return array("q", sorted(numbers))
 
 

@@ -149,6 +149,7 @@ _CHECKPOINT_COLUMNS = tuple(field.column_name for field in CheckpointRow._meta.s
 _INSERT_CHECKPOINT = (
     f"insert into checkpoint({', '.join(_CHECKPOINT_COLUMNS)}) values({', '.join('?' * len(_CHECKPOINT_COLUMNS))})"
 )
+# by number and not by time: a clock can be set back
 _NEWEST = (
     "select seq from checkpoint where worktree = ? and failed is null and forgotten_ms is null"
     " order by number desc limit 1"
@@ -169,6 +170,7 @@ def insert_checkpoint(db: Transaction, checkpoint: Checkpoint) -> None:
 
 def next_number(db: Transaction, worktree: int) -> int:
     """The number the worktree's next checkpoint gets; numbers are never given twice."""
+    # failed and forgotten ones count too: what was shown once as #7 never means another
     greatest = db.execute_sql("select max(number) from checkpoint where worktree = ?", (worktree,)).fetchone()[0]
     return int(greatest or 0) + 1
 
@@ -222,6 +224,7 @@ class CheckpointQuery:
         return self._first(self._kept().where(CheckpointRow.number == number))
 
     def by_id_prefix(self, prefix: str) -> list[Checkpoint]:
+        # as many as an ambiguity shows (naming.CANDIDATE_LIMIT)
         return self._all(self._kept().where(CheckpointRow.public_id.startswith(prefix)).limit(20))
 
     def by_name(self, name: str) -> list[Checkpoint]:
@@ -289,6 +292,7 @@ class CheckpointQuery:
 
     def next_expiry(self) -> int | None:
         """When the first unpinned checkpoint may be forgotten."""
+        # min() passes over NULL: what never expires does not count
         query = self._kept().where(CheckpointRow.pinned == 0).select(peewee.fn.MIN(CheckpointRow.expires_ms))
         earliest: int | None = query.tuples().execute(self._db)[0][0]
         return earliest
@@ -333,6 +337,7 @@ def insert_worktree(db: Transaction, worktree: Worktree, now_ms: int) -> Worktre
 
 def set_watching(db: Transaction, worktree: int, now_ms: int, *, watching: bool) -> None:
     """Whether the daemon watches it from now on; a pause ends either way."""
+    # a window never outlasts the sight of its tree (docs/design.md, 6)
     if not watching:
         lose_sight(db, worktree, NOT_WATCHED, now_ms)
     changes = {"watching": int(watching), "paused_ms": None, "paused_until_ms": None}
@@ -343,6 +348,7 @@ def set_pause(db: Transaction, worktree: int, since_ms: int | None, until_ms: in
     """From ``since_ms`` on nothing is recorded, which is a gap; None: recording may go on, and a full pass closes it."""
     changes = {"paused_ms": since_ms, "paused_until_ms": until_ms}
     WorktreeRow.update(changes).where(WorktreeRow.id == worktree).execute(db)
+    # in the same transaction: a window that stayed open would claim what the user does in the pause
     if since_ms is not None:
         lose_sight(db, worktree, PAUSED, since_ms)
 
@@ -368,6 +374,7 @@ def join_projects(db: Transaction, project: str, other: str) -> None:
     WorktreeRow.update(project=project).where(WorktreeRow.project == other).execute(db)
 
 
+# rows that are found by way of path: they go before it, as step and outcome go before operation
 _TABLES_OF_A_WORKTREE = ("live", "claim", "version")
 
 
@@ -429,6 +436,7 @@ def undeclared_end(
         if value is not None:
             query = query.where(field == value)
     newest = query.order_by(WindowRow.id.desc()).limit(1)
+    # an end that was declared stays; one that a gap made may still be declared
     for row in (*newest.where(WindowRow.ended_seq.is_null()).execute(db), *newest.execute(db)):
         return _window(row) if row.ended_seq is None or row.lost else None
     return None
@@ -487,6 +495,7 @@ def open_gaps(db: Transaction, worktree: int) -> list[tuple[str, int]]:
 
 def close_gaps(db: Transaction, worktree: int, opened_before_ms: int, now_ms: int) -> None:
     """A full pass that began at ``opened_before_ms`` saw everything: gaps older than it end."""
+    # one that opened while the pass ran may hide what the pass had gone by
     GapRow.update(closed_ms=now_ms).where(
         GapRow.worktree == worktree, GapRow.closed_ms.is_null(), GapRow.opened_ms <= opened_before_ms
     ).execute(db)

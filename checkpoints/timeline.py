@@ -35,6 +35,7 @@ from openoxide.checkpoints.schema import open_timeline
 from openoxide.db import Database, Transaction
 from openoxide.paths import Home
 
+# what one transaction takes: nobody else's seal waits for more, and no more than two chunks are in memory
 CHUNK_PATHS = 512
 CHUNK_BYTES = 8 << 20
 DAY_MS = 86_400_000
@@ -98,12 +99,15 @@ class Timeline:
         ``progress`` gets (paths, bytes) recorded so far.
         """
         paths = size = 0
+        # one chunk is committed while the next one is read: hashing does not wait for the disk
         with ThreadPoolExecutor(1, thread_name_prefix="record") as pool:
             pending: Future[Checkpoint | None] | None = None
             chunk: list[Found] = []
             for chunk, last in _chunks(found):
                 if pending is not None:
+                    # at most one is under way, so chunks are in order, and a failure ends the reading too
                     pending.result()
+                # all is one chunk: there is nothing to do beside the commit
                 if last and pending is None:
                     break
                 pending = pool.submit(self._commit, worktree, chunk, attribute, seal if last else None)
@@ -118,16 +122,19 @@ class Timeline:
     def _commit(self, worktree: int, chunk: list[Found], attribute: Attribute, seal: Seal | None) -> Checkpoint | None:
         payloads = {f.observed.state.blob: f.data for f in chunk if f.data is not None and f.observed.state.blob}
         names = {f.observed.state.blob for f in chunk if f.observed.state.blob}
+        # before the transaction: bytes are durable before a row names them, and nobody waits for this with the lock
         placed = self.blobs.write(self.blobs.unknown(payloads))
         try:
             with self.database.writing() as db:
                 ids = self.blobs.adopt(db, placed, names)
                 checkpoint = self._rows(db, worktree, chunk, ids, attribute, seal)
         except BlobVanishedError:
+            # all of them, unasked: what lies in a pack of this start is not swept
             placed = self.blobs.write(payloads)
             with self.database.writing() as db:
                 ids = self.blobs.adopt(db, placed, names)
                 checkpoint = self._rows(db, worktree, chunk, ids, attribute, seal)
+        # after the commit: until then a sweep has to spare their files
         self.blobs.forget_pending(names)
         return checkpoint
 
@@ -183,6 +190,7 @@ class Live:
         self._known: dict[bytes, Observed | None] = {}
 
     def expect(self, paths: Collection[bytes]) -> None:
+        # None first: what has no row is known to have none and not asked for again
         self._known.update(dict.fromkeys(paths))
         self._known.update({row.path: row for row in rows.live_some(self._db, self._worktree, [*paths])})
 
@@ -224,6 +232,7 @@ def _append(
 ) -> Head:
     """Rows for ``chunk``; what the live rows say already only renews its stat."""
     path_ids = rows.path_ids(db, worktree, [seen.path for seen in chunk])
+    # a timeline without a row has no live states: a first capture asks for none
     old = {} if head.seq == 0 else rows.live_states(db, worktree, [*path_ids])
     writers: dict[Writer, int | None] = {}
     versions, live, fresh, changes, seq = [], [], [], [], head.seq
@@ -235,11 +244,13 @@ def _append(
             continue
         seq += 1
         writer = attribute(seen)
+        # one row for all that the same windows made
         if writer not in writers:
             writers[writer] = rows.insert_writer(db, writer)
         versions.append((path_ids[seen.path], seq, seen.state, writers[writer]))
         live.append((path_ids[seen.path], seq, seen))
         changes.append((seen.path, before, seen.state))
+        # a path may come twice in a chunk: its second state differs from the first (test_timeline.py)
         old[seen.path] = seen.state
     rows.insert_versions(db, worktree, versions, blob_ids)
     rows.write_live(db, live, blob_ids)
@@ -297,6 +308,7 @@ def _counts(db: Transaction, worktree: int, after: int, upto: int) -> Counts:
     if not after:
         return Counts(added=rows.count_existing(db, worktree))
     paths = rows.changed_paths(db, worktree, after, upto)
+    # the states at both ends and not the rows: what changed and changed back is no change
     old = rows.states_at(db, worktree, after, paths)
     added = modified = removed = 0
     for path, new in rows.states_at(db, worktree, upto, paths).items():
