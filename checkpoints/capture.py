@@ -78,6 +78,7 @@ class Capture:
 
     def everything(self) -> Iterator[Found]:
         """A full pass."""
+        # it lies in .git, where no walk ever comes by
         self._rules.load(b"", EXCLUDE_FILE, self._content(EXCLUDE_FILE))
         yield from self._scan(b"")
 
@@ -86,12 +87,14 @@ class Capture:
         stat is still the one they were placed with.
         """
         self._placed = placed or {}
+        # one query for all that will be asked for one by one
         self._live.expect({*paths, *(split(path)[0] for path in paths)})
         work = self._worklist(paths)
         if work.pop(b"", False):
             yield from self.everything()
             return
         stats = {path: self._stats[path] if path in self._stats else self._tree.lstat(path) for path in work}
+        # before anything is read: a name that came may be the new one of a name that went
         self._collect_moved(path for path, found in stats.items() if found is None)
         for path in sorted(work):
             if path in self._done or not self._is_recorded(split(path)[0]):
@@ -127,9 +130,11 @@ class Capture:
             ):
                 work[directory] = True
                 self.rescanned.add(directory)
+            # a side file is part of its database's state (reading.py)
             base = sqlite_base(path)
             if base is not None and (row := self._live.one(base)) is not None and row.state.sqlite:
                 work.setdefault(base, False)
+            # inotify(7) names the path that was written through, and none of the file's others
             for twin in self._twins(path):
                 with contextlib.suppress(PermissionError):  # its folder was shut, which is told of by itself
                     self._stats.setdefault(twin, self._tree.lstat(twin))
@@ -148,6 +153,7 @@ class Capture:
 
     def _twins(self, path: bytes) -> list[bytes]:
         row = self._live.one(path)
+        # by the link count of then, or else of now: either may be the greater one
         if row is not None and row.identity is not None and row.identity.nlink > 1:
             return self._live.twins(row.identity.dev, row.identity.ino)
         found = self._stats[path]
@@ -156,7 +162,7 @@ class Capture:
         return self._live.twins(found.st_dev, found.st_ino)
 
     def _other_names(self) -> Iterator[Found]:
-        """Events name the folder that is new, and not what was written through a name in it."""
+        # events name the folder that is new, and not what was written through a name in it
         for dev, ino in self._linked:
             for path in self._live.twins(dev, ino):
                 if path in self._done:
@@ -191,6 +197,7 @@ class Capture:
     def _scan(self, top: bytes) -> Iterator[Found]:
         """Everything below ``top``, and what was there before and is not now."""
         remaining = {row.path: row for row in self._live.below(top)}
+        # no recursion: trees get deeper than Python's stack
         stack: list[Folder] = [Folder(top, None, self._live.one(top) if top else None)]
         while stack:
             folder = stack.pop()
@@ -215,7 +222,9 @@ class Capture:
     ) -> Iterator[Found]:
         """What a listed directory holds; folders in it go on the stack."""
         self._load_rules(directory, {name for name, _ in entries})
+        # asked once for the directory instead of for each of its entries
         unruled = self._rules.has_no_say(directory)
+        # below both limits no rule on size has a say either
         small = min(self._settings.ignored_file_bytes, self._settings.max_file_bytes)
         for name, found in entries:
             if name == STAGING_NAME:
@@ -243,6 +252,7 @@ class Capture:
             return None
         except OSError as error:
             if error.errno in GONE:
+                # what was recorded in it is left over then, and so gone
                 return []
             raise
 
@@ -269,6 +279,7 @@ class Capture:
         row = self._live.one(path)
         known = row is not None and row.state.kind is Kind.DIRECTORY
         if row is not None and row.state.kind is Kind.SKIPPED and not recursive:
+            # a new mode may have opened it; any other reason stands until a rule changes
             if row.state.target != SkipReason.UNREADABLE.value.encode():
                 return
             recursive = True
@@ -306,6 +317,7 @@ class Capture:
 
     def _vanished(self, path: bytes) -> Iterator[Found]:
         self._done.add(path)
+        # its ignore files went with it, and must not rule over what comes there next
         self._rules.drop_below(path)
         row = self._live.one(path)
         if row is not None and row.state.kind is not Kind.ABSENT:
@@ -344,6 +356,7 @@ class Capture:
         full = self._full_tree(path, found, row)
         if full is None:
             return self._recorded_entry(path, found, row)
+        # no path ends in a slash: this row stands for all further entries (docs/design/002-main-job.md)
         marker = full + b"/"
         if marker in self._done:
             return ()
@@ -388,6 +401,8 @@ class Capture:
             seen = Observed(path=path, state=placed.state, identity=identity(found, 0))
             return self._emit(Found(observed=seen), row)
         moved = self._moved.get((found.st_dev, found.st_ino)) if self._moved else None
+        # holds for what lies in a renamed directory; rename may renew the ctime of the file that it renames itself
+        # (POSIX), which is read then
         if moved is not None and moved.identity.same_entry(identity(found, 0)) and not moved.identity.racy:
             return self._emit(Found(observed=Observed(path=path, state=moved.state, identity=moved.identity)), row)
         read = self._read_entry(path, found, row)
@@ -411,6 +426,7 @@ class Capture:
         try:
             return read_simple(self._tree, path, found, wall_ns())
         except OSError as error:
+            # readlink(2): EINVAL for what is no link
             if error.errno in GONE or error.errno == errno.EINVAL:  # no link any more
                 return None
             raise
@@ -419,6 +435,8 @@ class Capture:
         for member in read_unit(self._tree, base, lambda path: self._read_again(path, self._live.one(path))):
             self._done.add(member.observed.path)
             yield from self._emit(member, self._live.one(member.observed.path))
+        # who closes a database last deletes -wal and -shm (SQLite, write-ahead logging), and a row of theirs that
+        # stayed would be of another moment
         for suffix in SQLITE_SUFFIXES:
             side = base + suffix
             if side not in self._done and self._tree.lstat(side) is None:

@@ -24,6 +24,7 @@ _BRANCHES = b"refs/heads/"
 _LOGGED = re.compile(rb"^[0-9a-f]+ ([0-9a-f]{40,64}) ", re.MULTILINE)
 _SHA = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 # git check-ref-format, as far as it keeps a name inside refs/ and on one line
+# a ref becomes a path to read, so one that leads out of the repository must not pass
 _REF = re.compile(rb"refs/(?!.*(?:\.\.|//|/\.|\.lock(?:/|$)))[^\x00-\x20\x7f~^:?*\[\\]+(?<![/.])", re.DOTALL)
 
 _URL = re.compile(
@@ -118,17 +119,21 @@ def _places(root: bytes) -> _Places | None:
         pointer = _line(_read(dot_git, _SMALL_BYTES))
         if not pointer.startswith(b"gitdir: "):
             return None
+        # may be relative to the worktree, or absolute: join takes either
         own = os.path.join(root, pointer.removeprefix(b"gitdir: "))
     if not os.path.lexists(os.path.join(own, b"HEAD")):
         return None
+    # without a file commondir both are one (gitrepository-layout(5))
     return _Places(own=own, common=os.path.join(own, _line(_read(os.path.join(own, b"commondir"), _SMALL_BYTES))))
 
 
 def _confirms(common: bytes, own: bytes, folder: bytes) -> bool:
     if common != own:
         back = _line(_read(os.path.join(own, b"gitdir"), _SMALL_BYTES))
+        # a linked worktree: the way back is worktrees/NAME/gitdir of the common dir (gitrepository-layout(5))
         inside = os.path.dirname(own) == os.path.join(common, b"worktrees")
         return inside and os.path.realpath(os.path.join(own, back)) == os.path.join(folder, b".git")
+    # with the slash: /a/bc is not below /a/b
     if own.startswith(os.path.join(folder, b"")):
         return True
     worktree = _config(common).get((b"core", b"", b"worktree"))  # a submodule's way back
@@ -143,6 +148,7 @@ def _head(places: _Places) -> tuple[str, str]:
     for _ in range(_SYMREF_DEPTH):
         if not _REF.fullmatch(ref):
             break
+        # a loose ref goes before packed-refs, which may be older (git-pack-refs(1))
         value = _loose(places, ref) or _packed(places.common, ref)
         if _SHA.fullmatch(value):
             return value.decode("ascii"), branch
@@ -167,11 +173,13 @@ def _symref(content: bytes) -> bytes:
 
 def _loose(places: _Places, ref: bytes) -> bytes:
     shared = _line(_read(os.path.join(places.common, ref), _SMALL_BYTES))
+    # refs/bisect and refs/worktree are each worktree's own (git-worktree(1))
     return shared or _line(_read(os.path.join(places.own, ref), _SMALL_BYTES))
 
 
 def _packed(common: bytes, ref: bytes) -> bytes:
     content = _read(os.path.join(common, b"packed-refs"), _PACKED_REFS_BYTES, whole=False)
+    # with the line's end: a name that the limit cut short is another name
     match = re.search(rb"^([0-9a-f]+) " + re.escape(ref) + rb"\n", content, re.MULTILINE)
     return match[1] if match else b""
 
@@ -196,6 +204,7 @@ def _config(common: bytes) -> dict[tuple[bytes, bytes, bytes], bytes]:
             sub = re.sub(rb"\\(.)", rb"\1", token["sub"] or b"")
         elif token["key"] is not None:
             value = re.sub(rb'\\.|"', _unescaped, token["value"].strip(b" \t"), flags=re.DOTALL)
+            # of several urls git fetches from the first (git-config(1), remote.<name>.url)
             values.setdefault((section, sub, token["key"].lower()), value)
     return values
 

@@ -27,6 +27,7 @@ OXIDEIGNORE = b".oxideignore"
 IGNORE_FILES = (b".gitignore", OXIDEIGNORE)
 GIT_EXCLUDE = b".git/info/exclude"
 
+# both together: either name alone may be anybody's
 _HOME_MARKERS = frozenset({b"oxided.lock", b"timeline.db"})
 CACHE_TAG = b"CACHEDIR.TAG"
 CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"  # https://bford.info/cachedir/: without it, no tag
@@ -78,6 +79,7 @@ class Rules:
         here = self._files.setdefault(directory, {})
         old = here.pop(name, None)
         if content is not None:
+            # git passes over a byte order mark too
             here[name] = _IgnoreFile(directory, content.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
         elif not here:
             del self._files[directory]
@@ -104,11 +106,13 @@ class Rules:
         name = _name(path)
         if not path:
             return None
+        # before any file is asked: nothing can bring these back
         if name == STAGING_NAME or _HOME_MARKERS.issubset(markers):
             return SkipReason.OPENOXIDE
         if _folds_to_git(name):
             return SkipReason.VCS
         scope = self._scope(_parent(path))
+        # the tree's own word goes before the settings', which can only leave out more (docs/design.md, 5)
         chosen = _chosen(scope, path, is_directory=True)
         if chosen is not None:
             return SkipReason.OXIDEIGNORE if chosen else None
@@ -126,6 +130,7 @@ class Rules:
             return SkipReason.OXIDEIGNORE if chosen else None
         if _verdict(self._extra, path, is_directory=False):
             return SkipReason.EXTRA_SKIP
+        # last, unlike .git: somebody may want this file recorded and say so
         return SkipReason.VCS if name in _FOSSIL_CHECKOUT else None
 
     def has_no_say(self, directory: bytes) -> bool:
@@ -158,10 +163,13 @@ class Rules:
         chosen, top = outer.chosen, outer.top
         if directory:
             chosen = _chosen(outer, directory, is_directory=True)
+            # the topmost one stands: nothing below an ignored directory comes back (gitignore(5))
             if top is None and _verdict(outer.git, directory, is_directory=True):
                 top = directory
+        # most directories say nothing of their own and share what holds above them
         if not own and chosen is outer.chosen and top is outer.top:
             return outer
+        # the deepest first; in the root .gitignore before info/exclude, as gitignore(5) orders them
         git = tuple(own[name] for name in (b".gitignore", GIT_EXCLUDE) if name in own) + outer.git
         oxide = (own[OXIDEIGNORE], *outer.oxide) if OXIDEIGNORE in own else outer.oxide
         return _Scope(git=git, oxide=oxide, chosen=chosen, top=top)
@@ -170,6 +178,7 @@ class Rules:
         if directory in self._scopes:
             for known in [known for known in self._scopes if _is_within(known, directory)]:
                 del self._scopes[known]
+        # the root's is made again at once: every way up in _scope ends there
         if not directory:
             self._scopes[b""] = self._enter(_Scope(), b"")
 
@@ -188,6 +197,7 @@ class _Scope:
 
 
 def _chosen(scope: _Scope, path: bytes, *, is_directory: bool) -> bool | None:
+    # below a directory that is skipped nothing is asked any more
     if scope.chosen or not scope.oxide:
         return scope.chosen
     own = _verdict(scope.oxide, path, is_directory=is_directory)
@@ -292,6 +302,7 @@ class _Column:
             best = max(best, self._suffixes.get(text[-length:], -1))
         if self._any is None or self._any(text) is None:
             return best
+        # the joint expression tells that one of them matches, and not which
         return max(best, next(number for number, match in self._latest_first if match(text)))
 
 
@@ -302,6 +313,7 @@ def _columns(numbered: list[tuple[int, _Pattern]]) -> tuple[_Column, _Column]:
 
 
 def _parse(line: bytes) -> _Pattern | None:
+    # as git, which takes CRLF for an end of line and reads each line as a C string
     line = line.removesuffix(b"\r").partition(b"\0")[0]
     stripped = line.rstrip(b" ")
     backslashes = len(stripped) - len(stripped.rstrip(b"\\"))
@@ -310,6 +322,7 @@ def _parse(line: bytes) -> _Pattern | None:
         return None
     negated, directory_only = body[:1] == b"!", body[-1:] == b"/"
     body = body[negated : len(body) - directory_only]
+    # before the leading slash is taken off: that alone ties a pattern to its directory
     by_name = b"/" not in body
     body = body.removeprefix(b"/")
     if not body:
@@ -328,11 +341,7 @@ _CLASSES = {
 
 
 def _translate(body: bytes) -> bytes:
-    """``body`` as a regular expression for the whole name or path.
-
-    Where a later wildcard can take up the rest, the first place that fits is as good as any other, so those groups are
-    atomic and a hostile pattern (``*a*a*a*b``) costs no more than a plain one.
-    """
+    """``body`` as a regular expression for the whole name or path."""
     segments: list[list[bytes]] = [[]]
     for token in _tokens(body):
         if token == _SLASH:
@@ -351,6 +360,7 @@ def _translate(body: bytes) -> bytes:
 def _path_regex(runs: list[list[bytes]]) -> bytes:
     """``runs`` of segments with a ``**`` between each two."""
     first, *middle = (b"".join(segment + _SLASH for segment in run) for run in runs[:-1] or [[]])
+    # a trailing ** means everything inside, not the directory itself (gitignore(5))
     last = _SLASH.join(runs[-1]) if runs[-1] else b".+"
     inner = b"".join(rb"(?>(?:[^/]+/)*?%b)" % run for run in middle if run)
     return first + inner + (rb"(?:[^/]+/)*" if runs[1:] and runs[-1] else b"") + last
@@ -366,6 +376,8 @@ def _segment_regex(tokens: list[bytes]) -> bytes:
             pieces[-1] += token
     if len(pieces) == 1:
         return pieces[0]
+    # Where a later star can take up the rest, the first place that fits is as good as any other, so these groups are
+    # atomic (in re since Python 3.11) and a hostile pattern (*a*a*a*b) costs no more than a plain one.
     first, *middle, last = pieces
     return first + b"".join(rb"(?>[^/]*?%b)" % piece for piece in middle if piece) + rb"[^/]*" + last
 

@@ -11,9 +11,11 @@ from typing import NamedTuple, NewType
 
 BlobHash = NewType("BlobHash", bytes)
 STAGING_NAME = b".openoxide-staging"
+# kernels before 6.13 stamp files with a clock that ticks every 1 to 4 ms
 RACY_NS = 10_000_000  # a stat younger than this when it was read proves nothing (git's racy rule, coarse kernel clocks)
 
 
+# what SQLite puts beside a database of this name (SQLite, temporary files)
 SQLITE_SUFFIXES = (b"-wal", b"-shm", b"-journal")
 
 
@@ -31,6 +33,7 @@ def join(directory: bytes, name: bytes) -> bytes:
 def sqlite_base(path: bytes) -> bytes | None:
     """The database whose side file ``path`` would be."""
     for suffix in SQLITE_SUFFIXES:
+        # a name that is nothing but the suffix belongs to no database
         if path.endswith(suffix) and not path.endswith(b"/" + suffix):
             return path[: -len(suffix)]
     return None
@@ -39,6 +42,7 @@ def sqlite_base(path: bytes) -> bytes | None:
 class Kind(IntEnum):
     """What stands at a path. ABSENT and SKIPPED are states too: gone, and there but not recorded."""
 
+    # these numbers stand in rows and in the conditions of queries and indexes: never given anew
     ABSENT = 0
     FILE = 1
     SYMLINK = 2
@@ -50,6 +54,7 @@ class Kind(IntEnum):
 class SkipReason(str, Enum):
     """Why something is not recorded; shown as it is spelled here."""
 
+    # each is stored as the target of a skipped state, so its spelling is for good
     VCS = "vcs"
     DEPENDENCIES = "dependencies"
     VIRTUAL_ENVIRONMENT = "virtual_environment"

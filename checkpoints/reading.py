@@ -28,10 +28,13 @@ from openoxide.checkpoints.tree import Tree, identity, wall_ns
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 _FILE = Kind.FILE  # looked up by the ten thousand, and an enum's members are slow to reach
+# then the state is marked torn and the path looked at again later (Capture.torn)
 _ATTEMPTS = 3
 _CHUNK = 1 << 20
 # EISDIR: a directory took the file's place; an event of its own tells of it
+# ELOOP: a link did; ENXIO: a socket did (open(2))
 _VANISHED = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EISDIR})
+# EIO: one bad sector must not end the capture of everything else
 _UNREADABLE = frozenset({errno.EACCES, errno.EPERM, errno.EIO})
 _SPECIAL = {
     stat.S_IFIFO: b"fifo",
@@ -60,6 +63,7 @@ def read_simple(tree: Tree, path: bytes, found: os.stat_result, read_at_ns: int)
         return Found(observed=Observed(path=path, state=FileState(kind=Kind.DIRECTORY, mode=mode), identity=seen))
     if stat.S_ISLNK(found.st_mode):
         target = tree.readlink(path)
+        # without a mode: that of a link means nothing (symlink(7))
         state = FileState(kind=Kind.SYMLINK, size=len(target), target=target)
         return Found(observed=Observed(path=path, state=state, identity=seen))
     special = _SPECIAL.get(stat.S_IFMT(found.st_mode), b"special")
@@ -97,6 +101,7 @@ def _read_once(
 ) -> tuple[Found, bool]:
     fd = tree.open_file(path)
     try:
+        # the time before the read: what is written while it goes on leaves a stat that is too young to prove anything
         read_at_ns = wall_ns()
         if before.st_size >= BIG_BYTES:
             data, name, size, sqlite = None, *_read_big(fd, store_big, known)
@@ -117,6 +122,7 @@ def _same_entry(a: os.stat_result, b: os.stat_result) -> bool:
 
 
 def _read_all(fd: int, expected: int) -> bytes:
+    # one more than expected: fewer bytes than asked for are the end of the file, and no second call has to tell
     data = os.read(fd, expected + 1)
     if len(data) == expected:
         return data
@@ -127,9 +133,9 @@ def _read_all(fd: int, expected: int) -> bytes:
 
 
 def _read_big(fd: int, store_big: StoreBig, known: FileState | None) -> tuple[BlobHash, int, bool]:
-    """Hash first where the known state has the same size: a touched file must not be copied again."""
     with open(fd, "rb", closefd=False) as source:
         sqlite = source.peek(len(SQLITE_MAGIC)).startswith(SQLITE_MAGIC)
+        # hashed first where the size is the same: a file that was only touched is not copied again
         if known is not None and known.blob is not None and known.size == os.fstat(fd).st_size:
             hasher, size = Hasher(), 0
             while chunk := source.read(_CHUNK):

@@ -112,6 +112,7 @@ class _Look(Capture):
 
     def _may_read(self, path: bytes) -> bool:
         directory, name = split(path)
+        # access(2) asks for the real user, a capture reads as the effective one
         effective = os.access in os.supports_effective_ids
         return os.access(name, os.R_OK, dir_fd=self._tree.folder(directory), effective_ids=effective)
 
@@ -137,5 +138,6 @@ class _Nothing:
 
 def _unstored(source: BinaryIO) -> BlobHash:
     """An ignore file so large that a capture would keep it apart; its patterns are not used there either."""
+    # the reader takes the position afterwards for the size (reading.py)
     source.seek(0, os.SEEK_END)
     return BlobHash(b"")

@@ -29,11 +29,16 @@ _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_FOLDER = (b"", -1)
 _ENCODING, _ERRORS = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 _OPENAT2 = 437  # one number on every Linux architecture
+# RESOLVE_* of linux/openat2.h
 _NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 1, 2, 4, 8
+# struct open_how: flags, mode, resolve (openat2(2))
 _HOW = struct.Struct("QQQ")
+# a plain int would be passed as a C int, and syscall(2) reads a whole register
 _HOW_SIZE = ctypes.c_size_t(_HOW.size)
 _libc = ctypes.CDLL(None, use_errno=True)
+# ENOTDIR and ELOOP: a parent has become a file or a link; EXDEV: openat2's answer to a way out of the tree
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV})
+# the trees of a daemon share the descriptors of one process (getrlimit(2))
 MAX_OPEN_FOLDERS = 64
 
 
@@ -53,6 +58,7 @@ class RootIdentity:
 
 def identity_of(path: bytes) -> RootIdentity:
     """The identity of the directory at ``path``. Raises OSError."""
+    # O_PATH asks for no right to read the directory (open(2))
     fd = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC)
     try:
         return _identity_of_open(fd)
@@ -87,6 +93,7 @@ class Tree:
         self._folders: OrderedDict[bytes, int] = OrderedDict()
         self._latest = _NO_FOLDER
         self._one_mount = False
+        # a disk that is not mounted, or a directory made anew, must never be recorded as everything deleted
         if expected is not None and not found.same_as(expected):
             self.close()
             raise RootVanishedError(
@@ -100,6 +107,7 @@ class Tree:
 
     def stay_on_mount(self) -> None:
         """From now on whatever lies on something mounted below the root raises OSError (EXDEV)."""
+        # the kept ones were opened without that check
         self._one_mount = True
         self.forget_folders()
 
@@ -113,6 +121,7 @@ class Tree:
         """A descriptor of ``directory``, kept open for the next entries in it. Raises OSError."""
         if not directory:
             return self.fd
+        # entries of one directory are asked for one after the other
         if directory == self._latest[0]:
             return self._latest[1]
         fd = self._folders.get(directory)
@@ -154,6 +163,7 @@ class Tree:
                 return os.fstat(self.fd)
             return os.stat(name, dir_fd=self.folder(directory), follow_symlinks=False)
         except OSError as error:
+            # EXDEV then is a mount, and what stands there is not gone
             if error.errno in GONE and not (self._one_mount and error.errno == errno.EXDEV):
                 return None
             raise
@@ -170,6 +180,8 @@ class Tree:
     def entries(self, directory: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
         """``(name, lstat)`` of each entry, in name order; entries that vanish meanwhile are left out."""
         fd = self.folder(directory)
+        # read to the end first: who takes the entries works in the tree, and what readdir gives of a directory that
+        # changes meanwhile is unspecified (POSIX)
         with os.scandir(fd) as listing:
             named = [(entry.name.encode(_ENCODING, _ERRORS), entry) for entry in listing]
         named.sort(key=itemgetter(0))  # a listing of a changing directory may hold a name twice
@@ -189,6 +201,7 @@ def identity(found: os.stat_result, read_at_ns: int) -> StatIdentity:
         found.st_mtime_ns,
         found.st_ctime_ns,
         found.st_mode,
+        # a directory's count changes with each directory in it
         found.st_nlink if stat.S_ISREG(found.st_mode) else 1,
         read_at_ns,
     )
@@ -201,6 +214,7 @@ def wall_ns() -> int:
 
 def _openat2(fd: int, path: bytes, flags: int, resolve: int) -> int:
     how = _HOW.pack(flags, 0, resolve)
+    # glibc has no function for it (openat2(2))
     opened: int = _libc.syscall(_OPENAT2, fd, path, how, _HOW_SIZE)
     if opened < 0:
         code = ctypes.get_errno()
@@ -210,6 +224,7 @@ def _openat2(fd: int, path: bytes, flags: int, resolve: int) -> int:
 
 def _walk(fd: int, path: bytes, flags: int) -> int:
     *parents, last = path.split(b"/")
+    # what RESOLVE_BENEATH refuses
     if {b"", b".", b".."}.intersection((*parents, last)):
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
     current = fd
@@ -237,6 +252,7 @@ def open_beneath(fd: int, path: bytes, flags: int, *, one_mount: bool = False) -
         try:
             return _openat2(fd, path, flags, _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH | (_NO_XDEV if one_mount else 0))
         except OSError as error:
+            # EPERM is what seccomp filters of containers answer to a call that they do not know (test_tree.py)
             if error.errno not in (errno.ENOSYS, errno.EPERM):
                 raise
         _has_openat2 = False
