@@ -281,6 +281,7 @@ def attribution(operation: Operation, steps: Sequence[Step], otherwise: Attribut
     """The operation as the writer of paths that are as it left them; ``otherwise`` decides about all others."""
     placed = {step.path: step for step in steps if step.action is Action.PLACE}
     modes = {step.path: step for step in steps if step.action is Action.MODE}
+    # what was removed to make room is judged by what was placed there
     gone = {step.path for step in steps if step.action in (Action.REMOVE, Action.RMDIR)} - placed.keys()
     writer = Writer(certainty=Certainty.OPERATION, operation=operation.id)
 
@@ -304,6 +305,7 @@ def returned(operation: Operation, steps: Sequence[Step], otherwise: Attribute) 
     """The operation as the writer of paths that hold again what it had found there."""
     first: dict[bytes, FileState] = {}
     for step in steps:
+        # the first step of a path met what stood there before the operation
         first.setdefault(step.path, step.old)
     writer = Writer(certainty=Certainty.OPERATION, operation=operation.id)
 

@@ -50,6 +50,7 @@ def surely(tool: int) -> Writer:
 def sure_writer(observed: Observed, tool: int, writes: Mapping[bytes, BlobHash]) -> Writer | None:
     """The tool call that named this path and these very bytes."""
     named = writes.get(observed.path)
+    # the path alone proves nothing: somebody else may have saved there as well
     if named is None or observed.state.blob != named:
         return None
     return surely(tool)
@@ -63,6 +64,7 @@ def claimed(versions: Iterable[Version], writes: Mapping[bytes, BlobHash]) -> li
     return [
         version
         for version in versions
+        # b"" and not None, which a removal has as its blob: a tool that named a file did not remove it
         if version.writer.certainty not in settled and version.state.blob == writes.get(version.path, b"")
     ]
 
@@ -113,8 +115,10 @@ def _brought_back(base: FileState, versions: Sequence[Version], index: int) -> i
     state, writer = versions[index].state, versions[index].writer
     if writer.operation is None:
         return None
+    # the newest that fits: a path may have had the same state before
     earlier = [(i, versions[i].state) for i in range(index - 1, -1, -1)] + [(-1, base)]
     found = [i for i, was in earlier if was == state]
+    # the operation gave the state that it brought back another time
     if not found and writer.touched:
         found = [i for i, was in earlier if was.same_but_time(state)]
     return found[0] if found else None

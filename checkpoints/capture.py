@@ -426,7 +426,7 @@ class Capture:
         try:
             return read_simple(self._tree, path, found, wall_ns())
         except OSError as error:
-            # readlink(2): EINVAL for what is no link
+            # it was a link when it was listed: readlink(2) has EINVAL for anything else
             if error.errno in GONE or error.errno == errno.EINVAL:  # no link any more
                 return None
             raise

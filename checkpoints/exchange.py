@@ -21,6 +21,7 @@ from openoxide.syscalls import exchange, holders, is_written_to, rename_exclusiv
 
 _CHUNK = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_PATH opens a link itself, and a FIFO without a wait for its other end (open(2)); macOS has O_SYMLINK and O_NONBLOCK
 _LINUX_PIN, _OTHER_PIN = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW, os.O_NONBLOCK | getattr(os, "O_SYMLINK", 0)
 _PIN = (_LINUX_PIN if hasattr(os, "O_PATH") else _OTHER_PIN) | os.O_CLOEXEC
 # what the kernel says about one path; any other error is trouble of the file system, which interrupts the operation
@@ -212,12 +213,14 @@ class Exchange:
                 lambda folder, name: os.mkdir(name, NEW_FOLDER_MODE, dir_fd=folder),
                 lambda folder, name: os.rmdir(name, dir_fd=folder),
             )
+        # apart from mkdir, so a crash in between leaves NEW_FOLDER_MODE: done again, this finds it and goes on
         self._chmod_if_there(step.path, NEW_FOLDER_MODE, step.old.mode)
 
     def _unplace(self, step: Step) -> None:
         live = self._tree.lstat(step.path)
         if live is None or live.st_ino != step.new_ino:
             swapped = step.old.exists and self._is_staged(step.staged_name)
+            # what we placed is neither here nor there: somebody has replaced it since
             if swapped and self._staged_stat(step.staged_name).st_ino != step.new_ino:
                 raise PathConflictError("changed_later")
         elif step.old.exists:
@@ -345,6 +348,7 @@ class Exchange:
             try:
                 os.fsync(self._tree.folder(directory))
             except OSError as error:
+                # somebody removed it meanwhile: its names are gone and not ours to keep
                 if error.errno not in GONE:
                     raise
 

@@ -19,6 +19,7 @@ from openoxide.fileio import write_errors
 OpenBlob = Callable[[BlobHash], BinaryIO]
 
 _IN_THE_WAY = GONE | {errno.EISDIR, errno.EEXIST}
+# a copy belongs to whoever asked for it: with a set-id bit others would act with their rights
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 
 
@@ -63,6 +64,7 @@ def materialise(blobs: Blobs, target: bytes, states: Mapping[bytes, FileState]) 
                 if error.errno not in _IN_THE_WAY:
                     raise
                 skipped.append(Left(path=path, reason="in_the_way"))
+        # last and deepest first: a mode without write or search would shut out what belongs inside
         for path in reversed(written):
             if states.get(path) is not None and states[path].kind is Kind.DIRECTORY:
                 os.chmod(split(path)[1], states[path].mode, dir_fd=tree.folder(split(path)[0]))
@@ -95,12 +97,14 @@ def _write(open_blob: OpenBlob, tree: Tree, path: bytes, state: FileState) -> No
     folder = tree.folder(directory)
     if state.kind is Kind.DIRECTORY:
         try:
+            # wide enough to be filled; its own mode comes last
             os.mkdir(name, 0o700, dir_fd=folder)
         except FileExistsError:
             found = tree.lstat(path)
             if found is None or not stat.S_ISDIR(found.st_mode):
                 raise
         return
+    # beside its place, so that rename(2) replaces in one step and a failure leaves what was there
     temporary = b".openoxide-" + os.urandom(6).hex().encode()
     try:
         _create(open_blob, folder, temporary, state)
@@ -115,6 +119,7 @@ def _create(open_blob: OpenBlob, folder: int, name: bytes, state: FileState) -> 
         os.symlink(state.target or b"", name, dir_fd=folder)
     elif state.kind is Kind.SPECIAL:
         os.mkfifo(name, 0o600, dir_fd=folder)
+        # apart from mkfifo, which takes the umask off
         os.chmod(name, state.mode & ~_SPECIAL_BITS, dir_fd=folder)
     else:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -124,6 +129,7 @@ def _create(open_blob: OpenBlob, folder: int, name: bytes, state: FileState) -> 
             with open_blob(state.blob) as source:
                 copy_blob(source, fd, state.blob)
             os.fchmod(fd, state.mode & ~_SPECIAL_BITS)
+            # after the last write, which would set it again
             os.utime(fd, ns=(state.mtime_ns, state.mtime_ns))
         finally:
             os.close(fd)

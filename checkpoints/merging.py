@@ -17,6 +17,7 @@ from openoxide.checkpoints.model import BlobHash, FileState, Kind
 from openoxide.checkpoints.plan import Change, Contested, Decisions
 from openoxide.errors import StoreDamagedError
 
+# a merge runs under the worktree's lock, so all of it is bounded (docs/design/003-rewind-options.md)
 MOST_BYTES = 1 << 20
 MOST_LINES = 50_000
 MOST_EDITS = 1_000  # lines that are gone or new on one side; time and memory grow with the square
@@ -52,6 +53,7 @@ def resolve(decisions: Decisions, resolution: Resolution, read: Read, now_ns: in
                 try:
                     _merge(decisions, one, read, now_ns)
                 except StoreDamagedError:
+                    # all of them are named at once: nothing has been changed yet
                     damaged.append(one.change.path)
             case _:
                 assert_never(resolution)
@@ -84,13 +86,17 @@ def _merged(contested: Contested, read: Read, now_ns: int) -> Change:
     change, own = contested.change, contested.own
     if own is None or not all(map(_is_mergeable, (change.now, *chain(*own)))):
         raise NotMergedError(change.reason)
+    # by the recorded sizes, before anything is read
     if any(state.size > MOST_BYTES for state in (change.now, *chain(*own))):
         raise NotMergedError("too_large")
     mode, text = change.now.mode, _content(change.now, read)
+    # each by itself, with the state after it as base: what others had written by then is before and after it alike,
+    # and so it stays (docs/design/003-rewind-options.md)
     for before, after in own:
         mode = _merge_mode(after.mode, mode, before.mode)
         text = merge_text(_content(after, read), text, _content(before, read))
     name = blob_hash(text)
+    # a state that the path has, or had, keeps the time it had
     for known in (change.now, change.wanted):
         if (known.kind, known.mode, known.blob) == (Kind.FILE, mode, name):
             return change._replace(wanted=known, reason="")
@@ -134,6 +140,7 @@ def merge_text(base: bytes, ours: bytes, theirs: bytes) -> bytes:
         start, stop = region[0][1].start, max(hunk.stop for _, hunk in region)
         merged += lines[done:start]
         texts = [_applied(lines, start, stop, [h for s, h in region if s == side]) for side in {s for s, _ in region}]
+        # where one side alone has changed, both are the same text
         if texts[0] != texts[-1]:
             raise NotMergedError("overlap")
         merged += texts[0]
@@ -149,6 +156,7 @@ def _lines(text: bytes) -> list[bytes]:
         raise NotMergedError("not_text") from error
     if b"\0" in text:
         raise NotMergedError("not_text")
+    # not splitlines, which ends a line at a bare CR too
     *whole, rest = text.split(b"\n")
     if len(whole) > MOST_LINES:
         raise NotMergedError("too_large")
@@ -157,6 +165,7 @@ def _lines(text: bytes) -> list[bytes]:
 
 def _hunks(base: list[bytes], side: list[bytes]) -> list[_Hunk]:
     """What ``side`` changed, in order; two hunks have at least one unchanged line between them."""
+    # equal ends are cut off first: what follows costs the square of the lines that differ
     most = min(len(base), len(side))
     start = next((at for at in range(most) if base[at] != side[at]), most)
     most -= start
@@ -178,6 +187,7 @@ def _differences(old: list[bytes], new: list[bytes]) -> list[tuple[int, int, int
         from_x = before[at] if is_new else before[at - 1]
         from_y = from_x - (x - y) + (-1 if is_new else 1)
         to = (from_x, from_y + 1) if is_new else (from_x + 1, from_y)
+        # from the end on: an edit that leads to where the last one began is one stretch with it
         if found and found[-1][:2] == to:
             found[-1] = (from_x, from_y, *found[-1][2:])
         else:

@@ -165,9 +165,11 @@ def resolve(reference: Reference, lookup: Lookup) -> Resolved:
 
 
 def _storable(text: str) -> bool:
+    # Cs: a lone surrogate, which SQLite takes for no text; Zl and Zp would break a line of a listing
     return not any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in text)
 
 
+# a name of the last three kinds would be read as something else wherever a checkpoint is named
 _TROUBLES: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("it is empty", lambda name: not name.strip()),
     (f"it is longer than {NAME_LIMIT} characters", lambda name: len(name) > NAME_LIMIT),

@@ -42,6 +42,7 @@ def git_patch(path: str, old: GitFile | None, new: GitFile | None) -> str:
     """As :func:`unified`, with the header that says what a plain patch cannot: modes, links, and files that come or go.
     What is too large or binary stays the one line, which `git apply` passes over.
     """
+    # a file that becomes a link, or a link a file: git deletes the one and makes the other
     if old and new and old.mode[:3] != new.mode[:3]:
         return git_patch(path, old, None) + git_patch(path, None, new)
     body = unified(path, path, old.content if old else None, new.content if new else None)
@@ -54,6 +55,7 @@ def git_patch(path: str, old: GitFile | None, new: GitFile | None) -> str:
         events = [f"deleted file mode {old.mode}\n"]
     elif old and new and old.mode != new.mode:
         events = [f"old mode {old.mode}\n", f"new mode {new.mode}\n"]
+    # of an empty file the body is git's header already, without its true mode
     hunks = body if body.startswith("---") else ""
     header = f"diff --git {_label('a/' + path)} {_label('b/' + path)}\n"
     return header + "".join(events) + hunks if events or hunks else ""
@@ -134,6 +136,7 @@ def _middle(old: bytes, new: bytes) -> _Middle:
 def _common_start(old: bytes, new: bytes) -> int:
     most = min(len(old), len(new))
     at = 0
+    # by blocks, which are compared in C; bytes one by one only in the block that differs
     while at < most and old[at : at + _BLOCK_BYTES] == new[at : at + _BLOCK_BYTES]:
         at += _BLOCK_BYTES
     while at < most and old[at] == new[at]:
@@ -182,6 +185,7 @@ def _hunks(middle: _Middle) -> Iterator[bytes]:
 def _range(lines_before: int, length: int) -> str:
     if length == 1:
         return str(lines_before + 1)
+    # an empty range names the line before it (POSIX, diff -u)
     return f"{lines_before + 1 if length else lines_before},{length}"
 
 

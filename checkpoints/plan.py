@@ -25,7 +25,9 @@ from openoxide.checkpoints.model import (
     sqlite_base,
 )
 
+# write and search: what unlink(2) and rename(2) need of a directory
 OWNER_MAY_CHANGE = 0o300
+# a socket is dead without its process, and to make a device takes a privilege (mknod(2))
 RESTORABLE_SPECIAL = frozenset({b"fifo"})
 
 
@@ -158,6 +160,7 @@ def decide_windows(histories: Iterable[PathHistory], windows: Collection[int]) -
     for history in histories:
         made_by = owners(history.then, history.versions)
         first = next((i for i, owner in enumerate(made_by) if owner is not None and touches(owner, windows)), None)
+        # the state before their first change, not the checkpoint's: what others did in between stays
         wanted = history.versions[first - 1].state if first else history.then
         if first is None or history.now == wanted:
             found.untouched += 1
@@ -195,6 +198,7 @@ def touch(decisions: Decisions, now_ns: int) -> None:
     """Files come back with the time ``now_ns``; one that differs by nothing but its time is left alone."""
     changes, decisions.changes = decisions.changes, []
     for change in changes:
+        # links and directories have no recorded time, and a merged text has the time of now already
         if change.wanted.kind is not Kind.FILE or change.merged is not None:
             decisions.changes.append(change)
         elif change.now.same_but_time(change.wanted):
@@ -220,6 +224,7 @@ def decide_reverse(histories: Iterable[PathHistory], left: Mapping[bytes, FileSt
 def complete(decisions: Decisions, around: Surroundings) -> RewindPlan:
     """The plan: ``decisions`` less what cannot or must not be done, with the parents that are needed."""
     skipped: list[Left] = []
+    # a path that ends in a slash stands for further entries that were not recorded (docs/design/002-main-job.md)
     changes = {change.path: change for change in decisions.changes if not change.path.endswith(b"/")}
     kept = {change.path: change for change in decisions.kept}
     conflicts = {left.path: left.reason for left in decisions.conflicts}
@@ -273,6 +278,7 @@ def _not_recorded(change: Change) -> str | None:
 def _not_settled(change: Change, around: Surroundings) -> str | None:
     if change.path in around.held:
         return around.held[change.path]
+    # a state that the path never really had (docs/design/002-main-job.md, invariant 2)
     if change.wanted.torn:
         return "torn"
     return "changing" if change.now.torn else None
@@ -301,6 +307,7 @@ def _keep_occupied(
 ) -> None:
     """A directory that something stays in is not removed; one that was to become something else is a conflict."""
     leaving = [c for c in changes.values() if c.now.kind is Kind.DIRECTORY and c.wanted.kind is not Kind.DIRECTORY]
+    # deepest first: a directory that stays keeps the one above it
     for change in sorted(leaving, key=lambda c: c.path.count(b"/"), reverse=True):
         inside = around.below.get(change.path, ())
         if all(path in changes and not changes[path].wanted.exists for path in inside):
@@ -324,6 +331,7 @@ def _need_parents(changes: dict[bytes, Change], conflicts: dict[bytes, str], aro
             if now.kind is not Kind.ABSENT or then.kind is not Kind.DIRECTORY or folder in conflicts:
                 del changes[path]
                 conflicts[path] = "parent_not_directory"
+                # no parent comes back for a path that stays away
                 missing.clear()
                 break
             missing[folder] = Change(path=folder, now=now, wanted=then, reason="parent")
@@ -332,6 +340,7 @@ def _need_parents(changes: dict[bytes, Change], conflicts: dict[bytes, str], aro
 
 def _to_open(changes: Mapping[bytes, Change], around: Surroundings) -> list[Change]:
     """Directories that entries have to be changed in and whose mode forbids it to their owner."""
+    # the root has no state in the timeline: its mode is not ours to change
     parents = {split(path)[0] for path in changes} - {b""}
     found = []
     for parent in sorted(parents):

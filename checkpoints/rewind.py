@@ -57,6 +57,7 @@ def plan_rewind(db: Transaction, tree: Tree, worktree: int, request: Request, re
         decisions = decide_all(histories, exact=request.exact)
     else:
         decisions = decide_windows(histories, _windows(db, worktree, request))
+    # before touch: what is contested may become a change, and gets the time of now like all others
     resolve(decisions, request.resolution, read, request.now_ns)
     if request.touch_ns is not None:
         touch(decisions, request.touch_ns)
@@ -85,6 +86,7 @@ def _windows(db: Transaction, worktree: int, request: Request) -> frozenset[int]
     windows = store.session_windows(db, worktree, request.session or "")
     if request.scope is Scope.SESSION:
         return frozenset(w.id for w in windows)
+    # a tool call's window has its turn as parent: what it wrote is the turn's
     return frozenset(w.id for w in windows if request.turn in (w.id, w.parent))
 
 

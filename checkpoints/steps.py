@@ -8,6 +8,7 @@ from typing import NamedTuple
 from openoxide.checkpoints.model import ABSENT, FileState, Kind
 from openoxide.checkpoints.plan import OWNER_MAY_CHANGE, Change, RewindPlan
 
+# wide enough to be filled; the recorded mode is a step of its own, and mkdir(2) would take the umask off
 NEW_FOLDER_MODE = 0o700
 
 
@@ -36,6 +37,7 @@ class Step(NamedTuple):
     @property
     def staged_name(self) -> str:
         """The entry in the staging folder that this step works with."""
+        # a path is no name: it holds slashes, and may be longer than a name can be (NAME_MAX)
         return f"{self.action.value}-{self.number}"
 
 
