@@ -127,7 +127,7 @@ class Blobs:
         """All bytes of a blob, checked against its name. Raises StoreDamagedError."""
         with self.open(name) as source:
             data = source.read()
-        # the one check there is: zstd does not notice every flipped bit (test_blobs.py)
+        # the one check there is: plain frames have none, and zstd does not notice every flipped bit (test_packs.py)
         if blob_hash(data) != name:
             raise StoreDamagedError(f"blob {name.hex()[:12]} does not hold the bytes it is named after")
         return data

@@ -426,8 +426,8 @@ class Capture:
         try:
             return read_simple(self._tree, path, found, wall_ns())
         except OSError as error:
-            # it was a link when it was listed: readlink(2) has EINVAL for anything else
-            if error.errno in GONE or error.errno == errno.EINVAL:  # no link any more
+            # it was a link when it was listed and is none any more: readlink(2) has EINVAL for anything else
+            if error.errno in GONE or error.errno == errno.EINVAL:
                 return None
             raise
 

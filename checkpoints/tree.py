@@ -107,8 +107,8 @@ class Tree:
 
     def stay_on_mount(self) -> None:
         """From now on whatever lies on something mounted below the root raises OSError (EXDEV)."""
-        # the kept ones were opened without that check
         self._one_mount = True
+        # the kept ones were opened without that check
         self.forget_folders()
 
     def __enter__(self) -> Self:
@@ -224,7 +224,7 @@ def _openat2(fd: int, path: bytes, flags: int, resolve: int) -> int:
 
 def _walk(fd: int, path: bytes, flags: int) -> int:
     *parents, last = path.split(b"/")
-    # what RESOLVE_BENEATH refuses
+    # openat2 refuses a way up by RESOLVE_BENEATH; here nothing else would
     if {b"", b".", b".."}.intersection((*parents, last)):
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
     current = fd

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from openoxide.checkpoints.rows import raw
 from openoxide.db import Transaction
 
-# within a day each row is kept; before it only what a kept checkpoint or an operation holds
+# what a prune will go by: within a day every row is needed, before it what a kept checkpoint or an operation holds
 FINE_WINDOW_MS = 86_400_000
 # as real, since integers divide to integers; nullif, since a frame of empty files alone has no raw bytes
 _STORED = "coalesce(cast(f.stored as real) * b.size / nullif(f.raw, 0), 0)"
