@@ -49,6 +49,7 @@ class Blobs:
         # for _big, _frames and _copying, which the threads of all requests share
         self._lock = threading.Lock()
         self._copying = 0
+        self._dropped: set[int] = set()  # looked at and changed by writers only
         with database.reading() as db:
             used, reserved = stored.used_packs(db), stored.reserved_packs(db)
         # above all that a row, a file or the promise of an earlier start names: nothing is ever appended behind the
@@ -105,6 +106,9 @@ class Blobs:
 
     def adopt(self, db: Transaction, placed: Placed, names: Iterable[BlobHash]) -> dict[BlobHash, int]:
         """Rows for ``placed`` and for pending big blobs; the ids of ``names``. Raises BlobVanishedError."""
+        # bytes without rows look like bytes that nobody needs (drop_unused)
+        if any(place.pack in self._dropped for place, _ in placed):
+            raise BlobVanishedError("the pack was dropped before its rows came")
         wanted = set(names)
         ids = stored.insert_frames(db, placed) if placed else {}
         # one that had a row already keeps it; the lookup also takes back the mark of a prune
@@ -179,21 +183,25 @@ class Blobs:
                 self._frames.popitem(last=False)
         return data
 
-    def drop_unused(self) -> None:
-        """Forget blobs that no state names, and delete the files that then hold nothing. A pack that also holds others'
-        blobs keeps its bytes, and so does one of this start, until the next. Whoever has just found such a blob stored
+    def drop_unused(self) -> int:
+        """Forget blobs that no state names, and delete the files that then hold nothing; how many bytes stay all the same,
+        in packs that hold others' blobs too. Whoever has just found such a blob stored, or appended one to such a pack,
         stores it again (:class:`BlobVanishedError`).
         """
         # the rows, durably, then the bytes: a crash in between leaves bytes that nobody names (docs/design.md, 3)
         with self._database.writing() as db:
             big = stored.big_names(db)
-            stored.delete_unused_blobs(db)
-            unused, used = big - stored.big_names(db), stored.used_packs(db)
+            freed = stored.delete_unused_blobs(db)
+            unused = big - stored.big_names(db)
         with self._lock:
             self._frames.clear()
             if not self._copying:  # else one of these may be on its way back; the next start deletes it
                 self._packs.drop_big(unused - self._big.keys())
-        self._packs.drop_earlier(used)
+        # once the deletion is durable; and as a writer, so that nobody adopts a place in a pack that goes
+        with self._database.writing() as db:
+            used = stored.used_packs(db)
+            self._dropped |= self._packs.drop_unused(used)
+        return sum(size for pack, size in freed.items() if pack in used)
 
     def close(self) -> None:
         self._packs.close()

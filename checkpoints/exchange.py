@@ -19,7 +19,6 @@ from openoxide.checkpoints.steps import NEW_FOLDER_MODE, Action, Step
 from openoxide.checkpoints.tree import GONE, Tree, open_beneath
 from openoxide.syscalls import exchange, holders, is_written_to, rename_exclusive, sync_filesystem
 
-_CHUNK = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_PATH opens a link itself, and a FIFO without a wait for its other end (open(2)); macOS has O_SYMLINK and O_NONBLOCK
 _LINUX_PIN, _OTHER_PIN = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW, os.O_NONBLOCK | getattr(os, "O_SYMLINK", 0)

@@ -111,13 +111,17 @@ class Vanished:
 def vanished(
     db: Transaction, worktree: int, chosen: Collection[bytes], below: int | None, limit: int | None
 ) -> list[Vanished]:
-    """What of ``chosen`` (empty: everything) stood there and is gone, last gone first; ``below`` continues a listing."""
+    """What of ``chosen`` (empty: everything) stood there and is gone, last gone first; ``below`` continues a listing. Of what
+    was recorded, the last state that was; of what never was, that it was left out.
+    """
     # l.kind = 0 below: what a rule took out of sight (SKIPPED) is not gone
-    last = "(select max(v.seq) from version v where v.path = p.id and v.seq < l.seq and v.kind between 1 and 4)"
+    # a row with a trailing slash counts what found no room in an ignored directory: it is no path
+    before = "(select max(v.seq) from version v where v.path = p.id and v.seq < l.seq and v.kind {kind})"
+    last = f"coalesce({before.format(kind='between 1 and 4')}, {before.format(kind='= 5')})"
     query = f"""
       select path, gone, last, (select min(v.seq) from version v where v.path = id and v.seq > last) from (
         select p.id, p.path, l.seq as gone, {last} as last from path p join live l on l.path = p.id
-        where p.worktree = ? and l.kind = 0 and l.seq < ?)
+        where p.worktree = ? and l.kind = 0 and l.seq < ? and substr(p.path, -1) <> x'2f')
       where last is not null order by gone desc
     """  # noqa: S608 nothing in it is given
     found: list[Vanished] = []

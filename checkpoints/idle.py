@@ -10,6 +10,7 @@ from openoxide.checkpoints.model import WindowKind
 from openoxide.checkpoints.store import WindowRow, open_windows
 from openoxide.db import Transaction
 
+# a choice, not a measurement: an agent may wait for its user over a long lunch, and not over a night
 SILENT_MS = 6 * 3_600_000
 
 

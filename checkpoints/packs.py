@@ -93,7 +93,7 @@ class Packs:
         self.folder = folder
         self.big = folder / "big"
         self._lock = threading.Lock()
-        self._first = self._number = first_pack
+        self._number = first_pack
         self._fd: int | None = None
         self._offset = 0
 
@@ -173,11 +173,16 @@ class Packs:
         # not deleted: these may be the only bytes of a timeline.db that comes back
         self._path(number).rename(self.folder / f"{number:08d}.pack.aside")
 
-    def drop_earlier(self, used: Collection[int]) -> None:
-        """Delete packs of earlier starts that are not ``used``; one of this start may hold what is not in the rows yet."""
-        for number in set(self.numbers()) - {*used}:
-            if number < self._first:
+    def drop_unused(self, used: Collection[int]) -> set[int]:
+        """Delete the packs that are not ``used``, and tell which: somebody may just have appended to one of them."""
+        with self._lock:
+            # what comes next goes into a new file, so that this one can go
+            if self._number not in used:
+                self._close()
+            gone = set(self.numbers()) - {*used, self._number}
+            for number in gone:
                 self.remove(number)
+        return gone
 
     def drop_big(self, names: Iterable[BlobHash]) -> None:
         """Delete big blobs' own files."""

@@ -40,14 +40,15 @@ class GitFile:
 
 def git_patch(path: str, old: GitFile | None, new: GitFile | None) -> str:
     """As :func:`unified`, with the header that says what a plain patch cannot: modes, links, and files that come or go.
-    What is too large or binary stays the one line, which `git apply` passes over.
+    What is too large or binary is one line that `git apply` passes over.
     """
     # a file that becomes a link, or a link a file: git deletes the one and makes the other
     if old and new and old.mode[:3] != new.mode[:3]:
         return git_patch(path, old, None) + git_patch(path, None, new)
     body = unified(path, path, old.content if old else None, new.content if new else None)
     if body.startswith(("Binary files ", "Files ")):
-        return body
+        # git takes a line that begins so for a part of the patch before it, and refuses that one (git-apply(1))
+        return f"# {body}"
     events = []
     if old is None and new is not None:
         events = [f"new file mode {new.mode}\n"]

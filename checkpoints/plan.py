@@ -269,7 +269,8 @@ def _not_recorded(change: Change) -> str | None:
     """Why neither side can be exchanged: one of them is not in the store."""
     for state in (change.wanted, change.now):
         if state.kind is Kind.SKIPPED:
-            return (state.target or b"").decode()
+            reason = (state.target or b"").decode()
+            return reason if change.now.kind is not Kind.ABSENT else f"{reason}, and it is gone"
         if state.kind is Kind.SPECIAL and state.target not in RESTORABLE_SPECIAL:
             return "special"
     return None

@@ -84,10 +84,16 @@ delete from blob where id not in (
 """
 
 
-def delete_unused_blobs(db: Transaction) -> None:
-    """Delete the rows of blobs that no state and no outcome names, and of frames that then hold none."""
-    raw(db).execute(_UNUSED_BLOBS)
-    raw(db).execute("delete from frame where id not in (select frame from blob)")
+def delete_unused_blobs(db: Transaction) -> dict[int, int]:
+    """Delete the rows of blobs that no state and no outcome names, and of frames that then hold none; how many bytes those
+    frames have in each pack.
+    """
+    connection = raw(db)
+    connection.execute(_UNUSED_BLOBS)
+    empty = "from frame where id not in (select frame from blob)"
+    freed = connection.execute(f"select pack, sum(stored) {empty} and pack is not null group by pack").fetchall()
+    connection.execute(f"delete {empty}")
+    return dict(freed)
 
 
 def big_names(db: Transaction) -> set[BlobHash]:

@@ -51,6 +51,7 @@ _STEPS = Command(
 _WINDOW = {"--agent": Option("agent", required=True), "--session": Option("session", required=True)}
 _TOOL = {**_WINDOW, "--tool": Option("tool", required=True)}
 
+# what a script, a hook or a prompt calls often, and watch, which stands at the begin of all (docs/design.md, 10)
 TABLE = {
     "watch": Command(
         positionals=(Positional("path", required=False),),

@@ -231,6 +231,7 @@ def _whereabouts(item: ProjectItem) -> str:
 def operations(items: Sequence[OperationItem], zone: tzinfo | None = None) -> str:
     """One line an operation, newest first as they come."""
     rows = [_operation_row(item, zone) for item in items]
+    # not splitlines(): it also ends lines where a name has a form feed or a line separator
     lines = table(rows).split("\n") if rows else []
     listed = [[line, *map(_late, item["late"])] for line, item in zip(lines, items, strict=True)]
     return "\n".join(chain.from_iterable(listed)) or "no operations"

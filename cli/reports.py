@@ -37,6 +37,17 @@ def _to_copy(answer: SurveyAnswer) -> str:
     return f"is watched already; of {held} it has to copy {new if answer['new_files'] else 'nothing'}"
 
 
+def unwatched(answer: Mapping[str, Any]) -> str:
+    """That a tree is not watched any more, and what is left of a history that was deleted."""
+    lines = [f"no longer watching {printable(answer['root'])}"]
+    if answer.get("remaining_bytes"):
+        lines.append(
+            f"{size(answer['remaining_bytes'])} of its history stay on disk, in files of the store that hold other history"
+            " too: nothing names them any more, and nothing writes such files anew yet"
+        )
+    return "\n".join(lines)
+
+
 _LIKENESS = {
     "recreated": "another directory was watched at {old} before",
     "same_directory": "{new} looks like the directory that was {old}",

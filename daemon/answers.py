@@ -149,6 +149,7 @@ def late_entries(operation: Operation, outcomes: Iterable[Outcome]) -> list[Late
         if outcome.kind is not OutcomeKind.LATE:
             continue
         entry: LateEntry = {**path_entry(outcome.path, outcome.reason), "checkpoint": None}
+        # one path may have had two steps, and each of them something that came late
         if outcome.blob is not None:
             seen[outcome.path] += 1
             which = f".{seen[outcome.path]}" if seen[outcome.path] > 1 else ""

@@ -11,7 +11,7 @@ from openoxide.errors import OpenOxideError
 
 log = logging.getLogger(__name__)
 
-Work = Callable[[], None]
+Work = Callable[[], object]
 
 
 class Background:

@@ -138,6 +138,7 @@ def _stop_on_signals(stop: threading.Event) -> None:
     runs in the main thread, and where the signal came just before that one began to wait, not until the next signal.
     """
     told, wakeup = os.pipe()
+    # signal.set_wakeup_fd refuses a blocking one: a full pipe would hold up whatever the signal came into
     os.set_blocking(wakeup, False)
     signal.set_wakeup_fd(wakeup)
     for number in _ENDING:

@@ -75,5 +75,5 @@ def unwatch(
         history = f"the whole history of {printable(root)}, {count(would['checkpoints'], 'checkpoint')}"
         need_yes(cli.out, f"delete {history}? this cannot be undone")
     answer = cli.client.unwatch(root, delete_history=delete_history)
-    cli.out.answer(answer, lambda: f"no longer watching {printable(root)}")
+    cli.out.answer(answer, lambda: reports.unwatched(answer))
     return EXIT_DONE

@@ -296,6 +296,7 @@ def _late(view: View, name: str, wanted: bytes) -> bytes:
     dot which one where there are several.
     """
     prefix, _, which = name.partition(".")
+    # without a number it is the first one: nearly always there is one only
     position = int(which) if which.isascii() and which.isdigit() else 1
     with view.timeline.database.reading() as db:
         meant = [o for o in journal.operations(db, view.id) if prefix and o.public_id.startswith(prefix)]

@@ -41,4 +41,14 @@ def typed(request: Request, root: bytes, wanted: Collection[bytes]) -> str:
         return "PATH..."
     here = os.path.realpath(path(request))
     here = here if os.path.isdir(here) else os.path.dirname(here)
-    return " ".join(shlex.quote(os.fsdecode(os.path.relpath(os.path.join(root, each), here))) for each in wanted)
+    return " ".join(_word(os.path.relpath(os.path.join(root, each), here)) for each in wanted)
+
+
+def _word(name: bytes) -> str:
+    """``name`` as a word that a shell reads back, whatever bytes it has. Pure."""
+    text = os.fsdecode(name)
+    if text.isprintable():
+        return shlex.quote(text)
+    # dollar-single-quotes: what bash, zsh and POSIX.1-2024 shells have for bytes that cannot be shown
+    plain = (chr(byte) if 0x20 <= byte < 0x7F and byte not in b"'\\" else f"\\x{byte:02x}" for byte in name)
+    return f"$'{''.join(plain)}'"

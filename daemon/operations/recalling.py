@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from openoxide.checkpoints import rows
 from openoxide.checkpoints.diff import Status, status_of
 from openoxide.checkpoints.history import Position, Vanished, read_positions, vanished, version_seqs
-from openoxide.checkpoints.model import ABSENT, FileState
+from openoxide.checkpoints.model import ABSENT, FileState, Kind
 from openoxide.checkpoints.search import Stretch, find_stretches, search_blobs
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import skip_reason, state_object, time_or_none
@@ -134,7 +134,10 @@ class _Telling:
         return self._item(item.gone_seq, Status.DELETED.value, state, self.held_last(item))
 
     def held_last(self, item: Vanished) -> Position | None:
-        """The last checkpoint that holds a path that vanished."""
+        """The last checkpoint that holds a path that vanished; None for what never was recorded."""
+        # the row knows that something was there; no checkpoint has a byte of it
+        if self._versions[item.seq].state.kind is Kind.SKIPPED:
+            return None
         return self._positions.last(item.seq, item.until_seq)
 
     def stretch(self, item: Stretch) -> StretchItem:

@@ -6,16 +6,17 @@ Everything happens under the worktree's lock: no checkpoint is sealed in the mid
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import journal, rows, store
 from openoxide.checkpoints.apply import Applied, Applier, attribution
 from openoxide.checkpoints.gitposition import moved_since, read_git
+from openoxide.checkpoints.ignore import IGNORE_FILES
 from openoxide.checkpoints.journal import CHANGED, Operation, OperationKind, Outcome, OutcomeKind, Phase
 from openoxide.checkpoints.merging import Resolution
-from openoxide.checkpoints.model import Checkpoint, Trigger
+from openoxide.checkpoints.model import Checkpoint, Trigger, split
 from openoxide.checkpoints.plan import RewindPlan, Scope, hold_back
 from openoxide.checkpoints.rewind import Request as PlanRequest
 from openoxide.checkpoints.rewind import plan_reverse, plan_rewind
@@ -68,7 +69,7 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
         plan = _plan(service, watched, intent, chosen, now_seq, number(request, "plan_seq", least=0))
         assert intent.target is not None, "a rewind has a target"
         absent = absences(service.view(watched.worktree), request, intent.target, now_seq, chosen)
-        intent = replace(intent, notes=(*intent.notes, *absent))
+        intent = replace(intent, notes=(*intent.notes, *absent, *_of_rules(plan, exact=intent.exact)))
         if intent.exact and plan.conflicts and intent.resolution is not Resolution.OVERWRITE:
             raise _refused_for(plan)
         answer = _carry_out(service, watched, intent, plan, before, report)
@@ -80,6 +81,18 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
         if dry_run:
             answer["plan_seq"] = now_seq
         return answer
+
+
+def _of_rules(plan: RewindPlan, *, exact: bool) -> Iterator[str]:
+    """Notes on what is recorded and what not: it changes with the files that come back, and a secret may be left out by a
+    newer rule; and what is left out today is not made equal to the checkpoint.
+    """
+    if exact and plan.skipped:
+        yield "what is listed as not recorded is as it was: there the tree does not equal the checkpoint"
+    # not which paths: that is known when the tree has been looked at with the rules of then
+    rules = [os.fsdecode(change.path) for change in plan.changes if split(change.path)[1] in IGNORE_FILES]
+    if rules:
+        yield f"{', '.join(rules)} changes too: what it does not leave out any more is recorded, also by this rewind"
 
 
 def _intent(service: Service, watched: Watched, request: Request) -> Intent:

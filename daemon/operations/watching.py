@@ -49,6 +49,9 @@ def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
         if newest is None:
             newest = watched.seal(Label(trigger=Trigger.MANUAL))
         head = service.timeline.head(watched.worktree.id)
+    if created:
+        # a first capture leaves a log of half the size of the store behind, until the next one has filled it again
+        service.background.submit("fold the write-ahead log", service.timeline.database.fold_wal)
     return {
         "ok": True,
         "project": watched.worktree.project,
@@ -173,21 +176,25 @@ def unwatch(service: Service, request: Request, _report: Reporter) -> dict[str, 
                     f"{shown(worktree.root)} has an interrupted operation",
                     hint="run `oxide-ctl rewind --continue` or `--abort` first",
                 )
-        if not dry_run:
-            _forget(service, worktree, watched, delete=delete)
-    deleted = delete and not dry_run
-    return {"ok": True, "root": shown(worktree.root), "checkpoints": count, "history_deleted": deleted}
+        remaining = 0 if dry_run else _forget(service, worktree, watched, delete=delete)
+    return {
+        "ok": True,
+        "root": shown(worktree.root),
+        "checkpoints": count,
+        "history_deleted": delete and not dry_run,
+        "remaining_bytes": remaining,
+    }
 
 
-def _forget(service: Service, worktree: Worktree, watched: Watched | None, *, delete: bool) -> None:
+def _forget(service: Service, worktree: Worktree, watched: Watched | None, *, delete: bool) -> int:
+    """How many bytes of a deleted history stay in the store."""
     if watched is not None:
         service.let_go(watched)
     with service.timeline.database.writing() as db:
         store.set_watching(db, worktree.id, service.clock.now_ms(), watching=False)
         if delete:
             store.delete_history(db, worktree.id)
-    if delete:
-        service.timeline.blobs.drop_unused()
+    return service.timeline.blobs.drop_unused() if delete else 0
 
 
 def projects(service: Service, _request: Request, _report: Reporter) -> Items:

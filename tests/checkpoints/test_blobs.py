@@ -57,6 +57,18 @@ def test_what_is_stored_already_is_not_written_again(store):
     assert os.stat(store.home.blobs / store.packs()[0]).st_size == size
 
 
+def test_what_was_appended_to_a_pack_that_was_dropped_meanwhile_is_stored_again(store):
+    """A history is deleted between the bytes and the rows of somebody's recording."""
+    payload = {blob_hash(b"x"): b"x"}
+    placed = store.blobs.write(payload)
+    assert store.blobs.drop_unused() == 0
+    assert store.packs() == []
+    with pytest.raises(BlobVanishedError), store.database.writing() as db:
+        store.blobs.adopt(db, placed, payload)
+    store.keep(b"x")
+    assert store.blobs.read(blob_hash(b"x")) == b"x"
+
+
 def test_a_blob_that_two_store_at_once_has_one_row(store):
     """Both looked before either had a row: the second frame is dead weight, never a wrong row."""
     payload = {blob_hash(b"x"): b"x"}

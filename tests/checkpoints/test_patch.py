@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from openoxide.checkpoints.patch import unified
+from openoxide.checkpoints.patch import GitFile, git_patch, unified
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 needs_patch = pytest.mark.skipif(shutil.which("patch") is None, reason="patch is not installed")
@@ -177,6 +177,16 @@ def test_headers_and_hunks_equal_git_diff(tmp_path: Path, old: bytes, new: bytes
 )
 def test_what_has_no_text_patch_is_said_in_one_line(old: bytes | None, new: bytes | None, said: str) -> None:
     assert unified("x", "x", old, new) == said
+
+
+def test_what_has_no_text_patch_is_passed_over_by_git_apply(tmp_path: Path) -> None:
+    """After a change of a mode alone git would take the line for the binary part of that one."""
+    (tmp_path / "run").write_bytes(b"x\n")
+    patch = git_patch("run", GitFile(mode="100644", content=b"x\n"), GitFile(mode="100755", content=b"x\n"))
+    patch += git_patch("bin", None, GitFile(mode="100644", content=b"\0"))
+    command = ("git", "apply", "-")
+    subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, input=patch, text=True, check=True)
+    assert (tmp_path / "run").stat().st_mode & 0o111
 
 
 def test_a_nul_after_the_first_8000_bytes_is_text_as_in_git() -> None:

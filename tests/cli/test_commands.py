@@ -50,6 +50,7 @@ EXAMINED = {
 }
 MOVED = {"ok": True, "old_root": "/old", "root": "/new", "checkpoint": checkpoint()}
 JOINED = {"ok": True, "project": "p", "roots": ["/a", "/b"]}
+UNWATCHED = {"ok": True, "root": "/src/app", "checkpoints": 1, "history_deleted": True, "remaining_bytes": 0}
 PAUSED = {"ok": True, "root": "/src/app", "paused_at": NOON, "paused_until": NOON, "checkpoint": checkpoint()}
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
 HERE = "/work"
@@ -66,11 +67,11 @@ ASKED = [
     ("stop", "stop", {"ok": True}, {}),
     ("watch", "watch", WATCHED, {"path": HERE, "allow_broad": False}),
     ("watch sub --allow-broad", "watch", WATCHED, {"path": f"{HERE}/sub", "allow_broad": True}),
-    ("unwatch", "unwatch", {"ok": True}, {"path": HERE, "delete_history": False, "dry_run": False}),
+    ("unwatch", "unwatch", UNWATCHED, {"path": HERE, "delete_history": False, "dry_run": False}),
     (
         "unwatch /x --delete-history --yes",
         "unwatch",
-        {"ok": True},
+        {**UNWATCHED, "remaining_bytes": 2048},
         {"path": "/x", "delete_history": True, "dry_run": False},
     ),
     ("pause --for 1h", "pause", PAUSED, {"path": HERE, "for_ms": 3_600_000}),

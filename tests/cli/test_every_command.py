@@ -31,7 +31,7 @@ OF_AGENT = "--agent codex --session s"
 # every command, with a line that succeeds and the answer it needs
 LINES = {
     "watch": ("watch", {"watch": WATCHED}),
-    "unwatch": ("unwatch", {"unwatch": {"ok": True, "checkpoints": 1}}),
+    "unwatch": ("unwatch", {"unwatch": {"ok": True, "root": "/src/app", "checkpoints": 1}}),
     "pause": ("pause --for 1h", {"pause": PAUSED}),
     "unpause": ("unpause", {"unpause": {**PAUSED, "paused_at": None, "paused_until": None}}),
     "stop": ("stop", {"stop": {"ok": True}}),

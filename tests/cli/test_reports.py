@@ -30,6 +30,15 @@ SURVEY = {
 }
 
 
+def test_what_stays_of_a_deleted_history_is_said():
+    assert reports.unwatched({"root": "/src/app", "remaining_bytes": 0}) == "no longer watching /src/app"
+    assert (
+        reports.unwatched({"root": "/src/app", "remaining_bytes": 2048})
+        .splitlines()[1]
+        .startswith("2.0 KiB of its history")
+    )
+
+
 def test_a_survey_reads_as_a_short_page():
     assert reports.survey(SURVEY).splitlines() == [
         "/src/app would be watched and has to copy: 3 files, 2.0 KiB, 4 skipped",

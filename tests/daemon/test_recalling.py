@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 
 import pytest
 
@@ -184,6 +185,19 @@ class TestDeleted:
         (b,) = [item for item in items if item["path"] == "dir/b"]
         assert (b["status"], held(b), b["at"], b["state"]["size_bytes"]) == ("D", last["number"], gone["created_at"], 4)
         assert box.call("cat", checkpoint=b["checkpoint"]["id"], file=str(box.root / "dir/b")) == b"bee\n"
+
+    @pytest.mark.parametrize(
+        "name", [b"two words", b"it's", b"-n", b"new\nline", b"caf\xe9", b"caf\xc3\xa9", b"back\\slash\n'"]
+    )
+    def test_the_hint_is_what_a_shell_takes_for_the_name(self, box, name):
+        write(box, name, b"x")
+        seal(box)
+        os.unlink(os.path.join(os.fsencode(box.root), name))
+        seal(box)
+        hint = box.call("history", deleted=True)["hint"]
+        word = hint[hint.index(" -- ") + 4 : hint.index("` brings")]
+        said = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True).stdout
+        assert said == name
 
     def test_what_came_back_did_not_vanish(self, box):
         (box.root / "a").unlink()

@@ -142,7 +142,7 @@ def test_skipped_content_that_is_gone_is_listed_as_not_brought_back(box):
     answer = box.rewind("1", exact=True)
 
     assert (box.root / "package" / "index.js").read_text() == "first"
-    assert reasons(answer["skipped"]) == {b"package/node_modules": "dependencies"}
+    assert reasons(answer["skipped"]) == {b"package/node_modules": "dependencies, and it is gone"}
 
 
 # Limits of ignored files
@@ -224,9 +224,38 @@ def test_what_a_new_rule_hides_is_left_alone_and_listed(box, hide: Callable[[Pat
     answer = box.rewind("1", exact=exact)
 
     assert {b"data", b"data/file"} <= reasons(answer["skipped"]).keys()
+    assert ("the tree does not equal the checkpoint" in " ".join(answer["notes"])) is exact
     assert paths(answer["restored"]) == [b"plain"]
     assert diff_trees(then, only(settled(box.root), b"data")) == []
     assert box.call("cat", checkpoint="1", file="data/file") == b"first"
+
+
+@pytest.mark.parametrize("name", [".oxideignore", ".gitignore"])
+def test_a_rewind_says_when_it_brings_older_rules_back(box, name):
+    """The secret that the newer rule left out is recorded then."""
+    write(box.root / name, "*.tmp\n")
+    write(box.root / "plain", "first")
+    box.watch()
+    write(box.root / "plain", "second")
+    box.checkpoint()
+    assert not [note for note in box.rewind("1", dry_run=True)["notes"] if "recorded" in note]
+    write(box.root / name, "*.tmp\nsecret\n")
+    (said,) = [note for note in box.rewind("1", dry_run=True)["notes"] if "recorded" in note]
+    assert said.startswith(f"{name} changes too")
+
+
+def test_what_was_never_recorded_and_is_gone_is_named(box):
+    write(box.root / ".oxideignore", "left\n")
+    write(box.root / "left", "never recorded")
+    box.watch()
+    (box.root / "left").unlink()
+
+    (item,) = box.rewind("1")["skipped"]
+    assert (item["path"], item["reason"]) == ("left", "oxideignore, and it is gone")
+    answer = box.call("history", deleted=True)
+    (gone,) = answer["items"]
+    assert (gone["path"], gone["reason"], gone["checkpoint"]) == ("left", "oxideignore", None)
+    assert "hint" not in answer
 
 
 def test_what_a_new_rule_hides_is_not_told_as_deleted(box):
