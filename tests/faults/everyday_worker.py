@@ -1,8 +1,9 @@
-"""Everyday writes for the fault lab: ``python -m tests.faults.everyday_worker FOLDER config|rejected|keeping``.
+"""Everyday writes for the fault lab: ``python -m tests.faults.everyday_worker FOLDER config|rejected|keeping|deleting``.
 
 ``config`` sets the days to live twice, from a file with comments. ``rejected`` edits that file twice into what cannot be
 read; what was typed is acknowledged too. ``keeping`` pins, names, forgets and takes back the
-checkpoints of a small project. Each step is acknowledged once it is promised.
+checkpoints of a small project. ``deleting`` deletes the history of a project, whose content is the only one in its file
+of the store, and begins another. Each step is acknowledged once it is promised.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tests.faults.crashkit import ack, arm
 from tests.kit import FakeClock
 from tests.kit.box import Box
 
+SECRET = b"\x00\xff incompressible: q8Zr2"
 FIRST = "# mine\n[retention]\nttl_days = 10  # first\n"
 
 
@@ -66,9 +68,23 @@ def keep(folder: Path) -> None:
     box.stop()
 
 
+def delete(folder: Path) -> None:
+    box = Box(folder, clock=FakeClock())
+    (box.root / "secret").write_bytes(SECRET)
+    box.watch()
+    arm()
+    box.call("unwatch", delete_history=True)
+    ack("deleted")
+    (box.root / "secret").unlink()
+    (box.root / "b").write_text("two\n")
+    box.watch()
+    ack("begun again")
+    box.stop()
+
+
 if __name__ == "__main__":
     try:
-        {"config": set_days, "rejected": reject, "keeping": keep}[sys.argv[2]](Path(sys.argv[1]))
+        {"config": set_days, "rejected": reject, "keeping": keep, "deleting": delete}[sys.argv[2]](Path(sys.argv[1]))
     except OpenOxideError as error:
         sys.stderr.write(f"{error.kind}: {error.message}\n")
         sys.exit(9)

@@ -1,4 +1,6 @@
-"""A fault at every mutating call of ``config set`` and of pin, name, forget and unforget: old or new, never half."""
+"""A fault at every mutating call of ``config set`` and of pin, name, forget and unforget: old or new, never half; and
+of the deletion of a history.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import pytest
 from openoxide import config
 from openoxide.errors import UsageError
 from openoxide.paths import Home
-from tests.faults.everyday_worker import FIRST
+from tests.faults.everyday_worker import FIRST, SECRET
 from tests.faults.lab import Lab, Outcome, points, sample_size, shim
 from tests.kit import FakeClock
 from tests.kit.box import Box
@@ -99,3 +101,19 @@ def test_a_checkpoint_is_marked_as_it_was_promised_or_not_yet(mode, tmp_path, so
         with Box(folder, clock=FakeClock()) as box:
             assert state(box) in AFTER[done : done + 2]
             box.checkpoint()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_deleted_history_is_gone_and_what_comes_next_is_whole(mode, tmp_path, so):
+    for folder, outcome in broken_runs(so, tmp_path, "deleting", mode, 8):
+        assert outcome.acknowledged == ["deleted", "begun again"][: len(outcome.acknowledged)]
+        with Box(folder, clock=FakeClock()) as box:
+            if not outcome.acknowledged:  # not promised: it is all there or gone
+                if box.call("projects")["items"]:
+                    log = box.call("log", all=True)["items"]
+                    kept = [box.call("cat", checkpoint=item["id"], file="secret") for item in log if not item["failed"]]
+                    assert kept in ([], [SECRET])
+                continue
+            box.watch()
+            assert box.call("cat", checkpoint=box.checkpoint()["id"], file="b") == b"two\n"
+            assert SECRET not in b"".join(pack.read_bytes() for pack in box.home.blobs.glob("*.pack"))
