@@ -147,8 +147,12 @@ class Applier:
             journal.drop_steps(db, operation.id)
 
     def continue_operation(self, operation: Operation) -> Applied:
-        """Do the steps that are not done yet."""
-        return self._swap(operation, self._steps(operation))
+        """Do the steps that are not done yet. Without the staging folder there is nothing to do them with: every path is left
+        as it is.
+        """
+        steps = self._steps(operation)
+        # the commit of the steps may have failed for us and stand all the same: then nothing was begun, and it was given up
+        return self._swap(operation, steps) if self._has_folder(operation) else _left_alone(steps)
 
     def abort_operation(self, operation: Operation) -> Applied:
         """Take back the steps that were done. Without the staging folder there is nothing to take back with: every path is
@@ -156,8 +160,7 @@ class Applier:
         """
         steps = self._steps(operation)
         if not self._has_folder(operation):
-            gone = [Left(path=path, reason="staging_gone") for path in sorted({step.path for step in steps})]
-            return Applied(steps=steps, left=tuple(gone))
+            return _left_alone(steps)
         folder = self._operation_folder(operation)
         try:
             left = Exchange(self._tree, folder).unswap(steps)
@@ -265,6 +268,11 @@ class Applier:
     def tidy(self) -> None:
         """Remove the staging folder if it is empty."""
         remove_staging(self._tree)
+
+
+def _left_alone(steps: tuple[Step, ...]) -> Applied:
+    gone = [Left(path=path, reason="staging_gone") for path in sorted({step.path for step in steps})]
+    return Applied(steps=steps, left=tuple(gone))
 
 
 def _staged(operation: Operation, step: Step) -> str:

@@ -7,10 +7,11 @@ learned after it was recorded. ``live`` is the newest row of each path with the 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from openoxide.db import Database
-from openoxide.errors import NewerStoreError
+from openoxide.errors import NewerStoreError, StoreReadOnlyError
 from openoxide.paths import APPLICATION_ID
 
 # strict, since a text never equals the blob of its bytes and a path in the wrong column type would not be found.
@@ -119,6 +120,11 @@ def open_timeline(path: Path) -> Database:
         database = Database(path, read_only=True)
         try:
             check_version(database)
+        except StoreReadOnlyError:
+            # a rollback journal is there only until WAL mode is set: whoever made the file was killed at that, and only a
+            # writer can take back what it had begun (SQLite: File Locking And Concurrency, hot journals)
+            if not os.path.exists(f"{path}-journal"):
+                raise
         finally:
             database.close()
     database = Database(path)

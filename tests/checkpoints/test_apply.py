@@ -173,13 +173,18 @@ def test_what_the_user_did_after_the_crash_is_a_conflict_and_stays(crash):
     assert (crash.box.root / "changed").read_text() == "the user's"
 
 
-def test_without_its_staging_folder_an_old_one_cannot_be_continued(crash):
+@pytest.mark.parametrize(("action", "phase"), [("continue", "done"), ("abort", "aborted")])
+def test_without_its_staging_folder_an_old_one_leaves_every_path_as_it_is(crash, action, phase):
     crash.after(3)
     shutil.rmtree(crash.box.root / os.fsdecode(STAGING_NAME))
     crash.start(after_ms=HOURS_MS)
-    with pytest.raises(InterruptedOperationError, match="stopped in the middle"):
-        crash.box.call("settle", action="continue")
-    assert crash.phases == ["interrupted"]
+    before = crash.look()
+    answer = crash.box.call("settle", action=action)
+    assert {entry["reason"] for entry in answer["conflicts"]} == {"staging_gone"}
+    assert crash.phases == [phase]
+    assert not diff_trees(before, crash.look())
+    crash.box.rewind("1", exact=True)
+    assert not diff_trees(THEN, crash.look())
 
 
 def test_a_disk_that_takes_no_more_ends_it_before_anything_is_touched(crash):
@@ -250,6 +255,22 @@ def late_bytes(timeline, operation):
             for o in journal.outcomes(db, operation.id)
             if o.kind is OutcomeKind.LATE and o.blob is not None
         ]
+
+
+@pytest.mark.parametrize(("action", "phase"), [("continue", "done"), ("abort", "aborted")])
+@pytest.mark.parametrize("after_ms", [1000, HOURS_MS], ids=["fresh", "old"])
+def test_one_whose_steps_stand_though_it_was_given_up_is_settled(crash, after_ms, action, phase):
+    """A commit may fail for the one who asked for it, and be found in the write-ahead log at the next start."""
+    crash.after(0)
+    shutil.rmtree(crash.box.root / os.fsdecode(STAGING_NAME) / "zzzz")
+    crash.start(after_ms)
+    if after_ms == HOURS_MS:
+        crash.box.call("settle", action=action)
+        assert crash.phases == [phase]
+    assert crash.phases[0] in ("done", "aborted")
+    assert not diff_trees(NOW, crash.look())
+    crash.box.rewind("1", exact=True)
+    assert not diff_trees(THEN, crash.look())
 
 
 def test_what_is_written_to_a_displaced_file_before_it_is_settled_goes_back(crash):

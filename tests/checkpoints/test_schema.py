@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 
 import peewee
 import pytest
@@ -207,3 +209,22 @@ def test_a_reader_of_a_newer_store_is_told(tmp_path):
     with pytest.raises(NewerStoreError):
         check_version(reading)
     reading.close()
+
+
+def test_a_store_whose_maker_was_killed_before_it_was_one_is_made(tmp_path):
+    """A rollback journal that is still to be taken back: a reader cannot, so nothing could ever open the store again."""
+    path = tmp_path / "timeline.db"
+    killed = """
+import os, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+for line in ("pragma page_size = 8192", "create table t(x)", "drop table t", "pragma cache_size = 1", "begin immediate",
+             "create table t(x)"):
+    db.execute(line)
+db.executemany("insert into t values(?)", [(bytes(4000),)] * 99)
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", killed, path], check=True)
+    assert (tmp_path / "timeline.db-journal").stat().st_size
+    database = open_timeline(path)
+    assert check_version(database) == len(MIGRATIONS)
+    database.close()
