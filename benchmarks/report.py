@@ -105,7 +105,7 @@ class Report:
             "",
             "Versions: " + ", ".join(f"{name} {version}" for name, version in self.versions.items()) + ".",
             "",
-            *(line for note in self.notes for line in (*textwrap.wrap(note, 120), "")),
+            *(line for note in self.notes for line in (*textwrap.wrap(" ".join(note.split()), 120), "")),
             "| figure | files | rounds | result | target | verdict | made of | load before | again with |",
             "| --- | ---: | ---: | --- | --- | --- | --- | --- | --- |",
             *(_line(row) for row in self.rows),
