@@ -17,7 +17,7 @@ from openoxide.checkpoints import journal
 from openoxide.checkpoints.exchange import Exchange
 from openoxide.checkpoints.journal import Operation, Outcome, OutcomeKind, Phase
 from openoxide.checkpoints.known import Placed
-from openoxide.checkpoints.model import STAGING_NAME, Certainty, FileState, Kind, Observed, Writer
+from openoxide.checkpoints.model import STAGING_NAME, BlobHash, Certainty, FileState, Kind, Observed, Writer
 from openoxide.checkpoints.plan import Left, RewindPlan
 from openoxide.checkpoints.staging import (
     Stager,
@@ -87,13 +87,26 @@ class Applier:
         """What will be displaced must be in the store, byte for byte. Raises StoreDamagedError that names what is not."""
         in_path_order = sorted(steps, key=lambda step: step.path)  # as captures store files
         displaced = {step.old.blob: step.path for step in in_path_order if step.old.blob}
-        damaged = [displaced[blob] for blob in self._timeline.blobs.damaged([*displaced])]
+        damaged = [
+            displaced[blob]
+            for blob in self._timeline.blobs.damaged([*displaced])
+            if not self._mended(displaced[blob], blob)
+        ]
         if damaged:
             raise StoreDamagedError(
                 f"the store cannot give back {len(damaged)} of the files to be replaced, first {os.fsdecode(damaged[0])!r}",
-                hint="nothing was changed; touch these files, so that they are stored again, and try once more",
+                hint="nothing was changed; leave these paths out by naming the others after --, or save them once more",
                 details={"paths": [os.fsdecode(path) for path in damaged]},
             )
+
+    def _mended(self, path: bytes, blob: BlobHash) -> bool:
+        """The bytes that the store has lost may be in the tree still: then they are stored anew."""
+        try:
+            fd = self._tree.open_file(path)
+        except OSError:  # vanished, or shut: there is nothing to mend it with
+            return False
+        with open(fd, "rb") as source:
+            return self._timeline.blobs.mend(blob, source)
 
     def _stage(self, operation: Operation, steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[str, ...]]:
         with write_errors(f"the staging folder in {os.fsdecode(self._tree.root)}"):

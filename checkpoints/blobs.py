@@ -17,7 +17,7 @@ from typing import BinaryIO
 from openoxide.checkpoints import stored
 from openoxide.checkpoints.hashing import Hasher, blob_hash
 from openoxide.checkpoints.model import BlobHash
-from openoxide.checkpoints.packs import FRAME_BYTES, Frame, Packs, Place, compressor, make_frame
+from openoxide.checkpoints.packs import BIG_BYTES, FRAME_BYTES, Frame, Packs, Place, compressor, make_frame
 from openoxide.db import Database, Transaction
 from openoxide.errors import StoreDamagedError, StoreReadOnlyError
 from openoxide.fileio import write_all, write_errors
@@ -149,6 +149,23 @@ class Blobs:
             self._frames.clear()
         open_one = self.opener(names)
         return [name for name in names if not _is_whole(open_one, name)]
+
+    def mend(self, name: BlobHash, source: BinaryIO) -> bool:
+        """Store the bytes of a damaged blob anew; whether ``source`` holds them."""
+        size = os.fstat(source.fileno()).st_size
+        if size >= BIG_BYTES:
+            kept = self.write_big(source)
+            self.forget_pending([kept])  # its row is there; under another name nothing will ever ask for it
+            return kept == name
+        data = source.read()
+        if blob_hash(data) != name:
+            return False
+        ((place, _),) = self.write({name: data})
+        with self._database.writing() as db:
+            if place.pack in self._dropped:
+                return False
+            stored.move_blob(db, name, place)
+        return True
 
     def opener(self, names: Iterable[BlobHash]) -> Callable[[BlobHash], BinaryIO]:
         """As :meth:`open`, for many: their places are looked up at once."""

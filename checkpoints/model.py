@@ -13,6 +13,9 @@ BlobHash = NewType("BlobHash", bytes)
 STAGING_NAME = b".openoxide-staging"
 # kernels before 6.13 stamp files with a clock that ticks every 1 to 4 ms
 RACY_NS = 10_000_000  # a stat younger than this when it was read proves nothing (git's racy rule, coarse kernel clocks)
+# ext4 with small inodes stamps whole seconds, FAT every second one; by chance the time of the kernel is one in 250 at most
+COARSE_RACY_NS = 2_000_000_000
+_SECOND_NS = 1_000_000_000
 
 
 # what SQLite puts beside a database of this name (SQLite, temporary files)
@@ -126,7 +129,9 @@ class StatIdentity(NamedTuple):
     @property
     def racy(self) -> bool:
         """Whether a later write could have left this very stat (git's racy-timestamp rule)."""
-        return max(self.mtime_ns, self.ctime_ns) >= self.read_at_ns - RACY_NS
+        # ctime: a program may set mtime to whole seconds, and nobody can set this one
+        window = RACY_NS if self.ctime_ns % _SECOND_NS else COARSE_RACY_NS
+        return max(self.mtime_ns, self.ctime_ns) >= self.read_at_ns - window
 
 
 class Observed(NamedTuple):

@@ -15,6 +15,7 @@ import os
 import struct
 import threading
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -105,10 +106,16 @@ class Packs:
             except BaseException:
                 # O_APPEND goes on at the real end of the file, which a short write has moved: every offset counted from
                 # here would be wrong (test_a_short_write_closes_the_pack)
+                if self._fd is not None:
+                    with suppress(OSError):  # what was written in part would keep a full disk full
+                        os.ftruncate(self._fd, self._offset)
                 self._close()
                 raise
 
     def _append(self, frames: Sequence[Frame]) -> list[Place]:
+        # cut short or added to by somebody: what is appended would not be where the offset says
+        if self._fd is not None and os.fstat(self._fd).st_size != self._offset:
+            self._close()
         if self._fd is None:
             self._open()
         assert self._fd is not None

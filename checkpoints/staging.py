@@ -7,6 +7,7 @@ and not in the store already, has been stored.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +17,7 @@ from typing import BinaryIO
 from openoxide.checkpoints.blobs import copy_blob
 from openoxide.checkpoints.hashing import Hasher
 from openoxide.checkpoints.model import STAGING_NAME, BlobHash, FileState, Kind
-from openoxide.checkpoints.steps import NEW_FOLDER_MODE, Action, Step
+from openoxide.checkpoints.steps import NEW_FOLDER_MODE, Action, Step, is_staged_name
 from openoxide.checkpoints.tree import Tree
 from openoxide.errors import RefusedError, StoreDamagedError
 from openoxide.syscalls import is_written_to, sync_filesystem
@@ -110,7 +111,7 @@ class Stager:
         else:
             os.mkfifo(name, 0o600, dir_fd=self._folder)
             # by name: opening a FIFO to get a descriptor would wait for its other end, fifo(7)
-            os.chmod(name, new.mode & ~_SPECIAL_BITS, dir_fd=self._folder)
+            os.chmod(name, self._mode_for(step), dir_fd=self._folder)
         return os.stat(name, dir_fd=self._folder, follow_symlinks=False).st_ino
 
     def _write_file(self, step: Step) -> int:
@@ -224,7 +225,7 @@ def hash_of(fd: int) -> BlobHash:
 
 
 def delete_operation_folder(staging: int, name: str) -> None:
-    """Delete an operation's folder with all that is left in it."""
+    """Delete an operation's folder with all that is ours in it. What somebody else put there stays, and the folder too."""
     try:
         folder = open_operation_folder(staging, name)
     except FileNotFoundError:
@@ -233,11 +234,23 @@ def delete_operation_folder(staging: int, name: str) -> None:
         with os.scandir(folder) as entries:
             found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         for entry, is_directory in found:
-            # a directory in here is one of ours that was not placed, and empty; rmdir refuses any other
-            (os.rmdir if is_directory else os.unlink)(entry, dir_fd=folder)
+            if is_staged_name(entry):
+                _delete(folder, entry, is_directory=is_directory)
     finally:
         os.close(folder)
-    os.rmdir(name, dir_fd=staging)
+    _delete(staging, name, is_directory=True)
+
+
+def _delete(folder: int, name: str, *, is_directory: bool) -> None:
+    if not is_directory:
+        os.unlink(name, dir_fd=folder)
+        return
+    try:
+        os.rmdir(name, dir_fd=folder)
+    except OSError as error:
+        # ours are empty: it holds what somebody put there
+        if error.errno != errno.ENOTEMPTY:
+            raise
 
 
 def find_staging(tree: Tree) -> int | None:

@@ -41,6 +41,12 @@ class Step(NamedTuple):
         return f"{self.action.value}-{self.number}"
 
 
+def is_staged_name(name: str) -> bool:
+    """Whether a step may have made the entry of this name in the staging folder."""
+    action, _, number = name.rpartition("-")
+    return action in {known.value for known in Action} and number.isdecimal()
+
+
 def steps_of(plan: RewindPlan) -> tuple[Step, ...]:
     """The steps of ``plan``, in the order they must be done."""
     changes = sorted(plan.changes, key=lambda change: (_depth(change), change.path))

@@ -57,6 +57,13 @@ def insert_frames(
     return ids if connection.total_changes - before == len(blobs) else {}
 
 
+def move_blob(db: Transaction, name: BlobHash, place: Place) -> None:
+    """The bytes of a blob that has a row are in a frame of their own now, which is durable."""
+    frame = next_id(db, "frame")
+    raw(db).execute("insert into frame(id, pack, offset, stored, raw, codec) values(?,?,?,?,?,?)", (frame, *place))
+    raw(db).execute("update blob set frame = ?, inner = 0 where hash = ?", (frame, name))
+
+
 def blob_places(db: Transaction, names: Iterable[BlobHash]) -> dict[BlobHash, tuple[Place, int, int]]:
     """``(frame's place, offset in it, size)`` of those blobs that have a row."""
     query = """

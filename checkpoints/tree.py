@@ -37,7 +37,8 @@ _HOW = struct.Struct("QQQ")
 _HOW_SIZE = ctypes.c_size_t(_HOW.size)
 _libc = ctypes.CDLL(None, use_errno=True)
 # ENOTDIR and ELOOP: a parent has become a file or a link; EXDEV: openat2's answer to a way out of the tree
-GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV})
+# ENAMETOOLONG: nothing can have such a name, as the side file of a database whose own name is near the limit
+GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.ENAMETOOLONG})
 # the trees of a daemon share the descriptors of one process (getrlimit(2))
 MAX_OPEN_FOLDERS = 64
 

@@ -8,6 +8,7 @@ import os
 import signal
 import struct
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 if sys.platform == "linux":
@@ -82,7 +83,8 @@ def _file_system_of(fd: int) -> int:
 
 def is_written_to(fd: int) -> bool | None:
     """Whether any process has the file of this reading descriptor open for writing, or mapped so; None where the
-    system cannot tell. A read lease is granted only if nobody has (fcntl(2), F_SETLEASE).
+    system cannot tell. A read lease is granted only if nobody has (fcntl(2), F_SETLEASE). Where it may not be asked for,
+    as of another user's file without CAP_LEASE, the descriptors of all processes that can be seen are looked at instead.
     """
     if not _LINUX:
         return None
@@ -92,19 +94,36 @@ def is_written_to(fd: int) -> bool | None:
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
         # EAGAIN alone says that somebody writes; any other refusal (a directory, no leases there) says nothing
-        return True if error.errno == errno.EAGAIN else None
+        return True if error.errno == errno.EAGAIN or _is_seen_written_to(fd) else None
     # at once: whoever opens the file for writing waits for a lease to be given up (fcntl(2))
     fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return False
 
 
+def _is_seen_written_to(fd: int) -> bool:
+    seen = os.fstat(fd)
+    return any(_writes(link) for link in _descriptors_of(seen.st_dev, seen.st_ino))
+
+
+def _writes(link: Path) -> bool:
+    try:
+        fields = dict(
+            line.split(":\t", 1) for line in (link.parents[1] / "fdinfo" / link.name).read_text().splitlines()
+        )
+    except (OSError, ValueError):  # closed, or its process gone
+        return False
+    return int(fields.get("flags", "0"), 8) & os.O_ACCMODE != os.O_RDONLY
+
+
 def holders(dev: int, ino: int) -> list[int]:
     """Other processes that have this file open, as far as they may be looked at; empty where there is no /proc."""
-    found = []
+    # the file is open here too: that is how we came to ask
+    return sorted({int(link.parts[2]) for link in _descriptors_of(dev, ino)} - {os.getpid()})
+
+
+def _descriptors_of(dev: int, ino: int) -> Iterator[Path]:
+    """``/proc/PID/fd/N`` of each open file that is this one, as far as processes may be looked at."""
     for process in Path("/proc").glob("[0-9]*"):
-        # the file is open here too: that is how we came to ask
-        if process.name == str(os.getpid()):
-            continue
         try:
             descriptors = list((process / "fd").iterdir())
         except OSError:  # gone, or another user's
@@ -115,6 +134,4 @@ def holders(dev: int, ino: int) -> list[int]:
             except OSError:
                 continue
             if (seen.st_dev, seen.st_ino) == (dev, ino):
-                found.append(int(process.name))
-                break
-    return sorted(found)
+                yield descriptor

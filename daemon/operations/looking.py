@@ -322,6 +322,12 @@ def restore(view: View, request: Request) -> RestoreAnswer:
             f"{os.fsdecode(target)} is in the worktree, or holds it",
             hint="use `oxide-ctl rewind`, or copy to another place",
         )
+    home = os.path.realpath(os.fsencode(view.timeline.database.path.parent))
+    if _overlaps(os.path.realpath(target), home):
+        # a file of the project may be called timeline.db
+        raise RefusedError(
+            f"{os.fsdecode(target)} is in the home of OpenOxide, or holds it", hint="copy to another place"
+        )
     states = _chosen_states(view, checkpoint, chosen)
     if chosen and not any(state.exists for state in states.values()):
         named = ", ".join(os.fsdecode(wanted) for wanted in chosen)

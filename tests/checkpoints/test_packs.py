@@ -103,10 +103,20 @@ class TestFailures:
         (before,) = packs.append([frame_of(b"before")])
         with file_size_limit(1000), pytest.raises(OSError, match="File too large"):
             packs.append([frame_of(os.urandom(5000))])
-        assert (packs.folder / "00000001.pack").stat().st_size == 1000
+        # what was written in part would keep a full disk full
+        assert (packs.folder / "00000001.pack").stat().st_size == before.offset + before.stored
         (after,) = packs.append([frame_of(b"after")])
         assert (before.pack, after.pack) == (1, 2)
         assert (packs.read(before, before.raw), packs.read(after, after.raw)) == (b"before", b"after")
+
+    @pytest.mark.parametrize("change", [-3, 3])
+    def test_what_somebody_made_shorter_or_longer_is_not_appended_to(self, packs, change):
+        (before,) = packs.append([frame_of(b"before")])
+        path = packs.folder / "00000001.pack"
+        os.truncate(path, path.stat().st_size + change)
+        (after,) = packs.append([frame_of(b"after")])
+        assert (after.pack, packs.read(after, after.raw)) == (2, b"after")
+        assert before.pack == 1
 
     def test_a_failure_at_the_first_frame_of_a_pack_closes_it_too(self, packs):
         with file_size_limit(0), pytest.raises(OSError, match="File too large"):

@@ -265,9 +265,19 @@ def test_an_entry_is_the_same_if_all_of_its_stat_is(field):
 )
 @pytest.mark.parametrize("changed", ["mtime_ns", "ctime_ns"])
 def test_a_stat_of_something_that_changed_just_now_proves_nothing(age_ns, racy, changed):
-    read_at = 5 * 10**12
-    old = dict.fromkeys(("mtime_ns", "ctime_ns"), 0)
+    read_at = 5 * 10**12 + 1
+    old = dict.fromkeys(("mtime_ns", "ctime_ns"), 1)
     assert stat_identity(**{**old, changed: read_at - age_ns}, read_at_ns=read_at).racy is racy
+
+
+@pytest.mark.parametrize(
+    ("age_ns", "racy"), [(0, True), (1_999_999_999, True), (2_000_000_001, False), (10**12, False)]
+)
+def test_where_times_are_whole_seconds_it_proves_nothing_for_longer(age_ns, racy):
+    """ext4 with inodes of 128 bytes, HFS+; FAT has two seconds."""
+    changed = 5 * 10**12
+    identity = stat_identity(mtime_ns=changed, ctime_ns=changed, read_at_ns=changed + age_ns)
+    assert identity.racy is racy
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import closing, contextmanager
@@ -120,6 +121,23 @@ def test_a_file_that_is_only_mapped_for_writing_is_known(folder):
         mapped = mmap.mmap(writing, 1)
     with closing(mapped), opened(path) as fd:
         assert is_written_to(fd) is True
+
+
+@linux
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can give a file and a right away"
+)
+@pytest.mark.parametrize(("flags", "told"), [(os.O_WRONLY | os.O_APPEND, "True"), (os.O_RDONLY, "None")])
+def test_without_the_right_to_a_lease_open_descriptors_are_looked_at(folder, flags, told):
+    """Root in a container, without CAP_LEASE, and a tree of the user outside."""
+    path = folder[1] / "a"
+    os.chown(path, 12345, -1)
+    program = (
+        f"import os; from openoxide.syscalls import is_written_to as w; print(w(os.open({str(path)!r}, os.O_RDONLY)))"
+    )
+    command = ["setpriv", "--bounding-set=-lease", "--inh-caps=-lease", sys.executable, "-c", program]
+    with opened(path, flags):
+        assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == told
 
 
 @linux
