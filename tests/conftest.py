@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,14 @@ def pytest_configure() -> None:
         del os.environ[name]
     os.environ.update(SEALED)
     time.tzset()
+
+
+@pytest.fixture(autouse=True)
+def _umask() -> Iterator[None]:
+    """The same one for each test: a daemon sets its own, also one that runs in the process of the tests."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(autouse=True)
