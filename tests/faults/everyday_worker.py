@@ -1,9 +1,10 @@
-"""Everyday writes for the fault lab: ``python -m tests.faults.everyday_worker FOLDER config|rejected|keeping|deleting``.
+"""Everyday writes for the fault lab: ``python -m tests.faults.everyday_worker FOLDER SCENARIO``.
 
 ``config`` sets the days to live twice, from a file with comments. ``rejected`` edits that file twice into what cannot be
 read; what was typed is acknowledged too. ``keeping`` pins, names, forgets and takes back the
 checkpoints of a small project. ``deleting`` deletes the history of a project, whose content is the only one in its file
-of the store, and begins another. Each step is acknowledged once it is promised.
+of the store, and begins another. ``mending`` rewinds a file whose copy in the store is damaged. Each step is
+acknowledged once it is promised.
 """
 
 from __future__ import annotations
@@ -82,9 +83,29 @@ def delete(folder: Path) -> None:
     box.stop()
 
 
+def mend(folder: Path) -> None:
+    box = Box(folder, clock=FakeClock())
+    (box.root / "f").write_text("first")
+    box.watch()
+    box.stop()
+    box.start()  # a pack of its own for what comes next
+    (box.root / "f").write_bytes(SECRET)
+    box.checkpoint()
+    newest = max(box.home.blobs.glob("*.pack"))
+    newest.write_bytes(newest.read_bytes()[:-3])
+    arm()
+    box.rewind("1")
+    ack("rewound")
+    box.stop()
+
+
+SCENARIOS = {"config": set_days, "rejected": reject, "keeping": keep, "deleting": delete, "mending": mend}
+
 if __name__ == "__main__":
     try:
-        {"config": set_days, "rejected": reject, "keeping": keep, "deleting": delete}[sys.argv[2]](Path(sys.argv[1]))
+        {"config": set_days, "rejected": reject, "keeping": keep, "deleting": delete, "mending": mend}[sys.argv[2]](
+            Path(sys.argv[1])
+        )
     except OpenOxideError as error:
         sys.stderr.write(f"{error.kind}: {error.message}\n")
         sys.exit(9)

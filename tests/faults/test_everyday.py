@@ -1,5 +1,5 @@
 """A fault at every mutating call of ``config set`` and of pin, name, forget and unforget: old or new, never half; and
-of the deletion of a history.
+of the deletion of a history, and of a damaged copy that is stored anew.
 """
 
 from __future__ import annotations
@@ -117,3 +117,16 @@ def test_a_deleted_history_is_gone_and_what_comes_next_is_whole(mode, tmp_path, 
             box.watch()
             assert box.call("cat", checkpoint=box.checkpoint()["id"], file="b") == b"two\n"
             assert SECRET not in b"".join(pack.read_bytes() for pack in box.home.blobs.glob("*.pack"))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_file_whose_copy_was_damaged_is_in_its_place_or_stored(mode, tmp_path, so):
+    assert run(so, tmp_path / "whole", "mending", mode, 0).acknowledged == ["rewound"]
+    for folder, outcome in broken_runs(so, tmp_path, "mending", mode, 8):
+        with Box(folder, clock=FakeClock()) as box:
+            if any(item["phase"] == "interrupted" for item in box.call("operations")["items"]):
+                box.call("settle", action="abort")
+            now = (box.root / "f").read_bytes()
+            assert now in ([b"first"] if outcome.acknowledged else [SECRET, b"first"])
+            if now == b"first":
+                assert box.call("cat", checkpoint="2", file="f") == SECRET
