@@ -89,6 +89,7 @@ def mend(folder: Path) -> None:
     box.watch()
     box.stop()
     box.start()  # a pack of its own for what comes next
+    box.watch()  # the pass of the start is over
     (box.root / "f").write_bytes(SECRET)
     box.checkpoint()
     newest = max(box.home.blobs.glob("*.pack"))
