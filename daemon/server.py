@@ -112,6 +112,9 @@ class Server:
         with suppress(OSError):  # closed before
             self._wake_writer.send(b"x")
         with self._accepting:
+            # Refuses who comes from here on: between the last accept and the close they would be reset, not told
+            with suppress(OSError):  # closed before
+                self._listener.shutdown(socket.SHUT_RD)
             # Whoever stands in the queue learns that nothing was run
             while self._listener.fileno() >= 0 and self._admit():
                 pass

@@ -233,6 +233,39 @@ def test_a_server_that_was_closed_before_it_served_does_not_serve(tmp_path):
     server.serve_forever()
 
 
+class Latecomer(socket.socket):
+    """A listener at which somebody connects whenever it was found to have nobody waiting."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.path = path
+        self.bind(str(path))
+        self.listen()
+        self.callers: list[socket.socket] = []
+
+    def accept(self):
+        try:
+            return super().accept()
+        except BlockingIOError:
+            caller = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                caller.connect(str(self.path))
+                self.callers.append(caller)
+            except ConnectionRefusedError:  # says as clearly that nothing was run
+                caller.close()
+            raise
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a listener cannot be shut before it is closed")
+def test_nobody_who_comes_while_the_server_closes_is_left_without_an_answer(tmp_path):
+    listener = Latecomer(tmp_path / "s")
+    server = Server(listener, {"echo": echo}, "1.2.3")
+    server.close(0)
+    for caller in listener.callers:
+        with caller:
+            assert answer(caller)[0] == 503
+
+
 class Heard(logging.Handler):
     """Waits for something to be logged."""
 

@@ -196,20 +196,20 @@ def test_clients_that_start_a_daemon_at_the_same_time_end_up_with_the_same_one(p
 
 def test_no_call_is_lost_while_daemons_are_stopped_and_started(client, path):
     ending = threading.Event()
+    answered: set[int] = set()
 
-    def ping() -> set[int]:
-        pids = set()
+    def ping() -> None:
         while not ending.is_set():
-            pids.add(client.call("ping", {})["pid"])
-        return pids
+            answered.add(client.call("ping", {})["pid"])
 
     with ThreadPoolExecutor(2) as pool:
         callers = [pool.submit(ping) for _ in range(2)]
-        for _ in range(4):
+        while len(answered) < 4 and not any(caller.done() for caller in callers):
             client.call("ping", {})
             client.stop()
         ending.set()
-        assert len(set.union(*(caller.result(SECONDS) for caller in callers))) > 1
+        for caller in callers:
+            caller.result(SECONDS)
 
 
 def test_a_daemon_that_was_killed_is_replaced(client):
