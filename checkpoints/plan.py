@@ -29,6 +29,7 @@ from openoxide.checkpoints.model import (
 OWNER_MAY_CHANGE = 0o300
 # a socket is dead without its process, and to make a device takes a privilege (mknod(2))
 RESTORABLE_SPECIAL = frozenset({b"fifo"})
+PARENT_NOT_DIRECTORY = "parent_not_directory"
 
 
 class Scope(str, Enum):
@@ -331,7 +332,7 @@ def _need_parents(changes: dict[bytes, Change], conflicts: dict[bytes, str], aro
                 continue
             if now.kind is not Kind.ABSENT or then.kind is not Kind.DIRECTORY or folder in conflicts:
                 del changes[path]
-                conflicts[path] = "parent_not_directory"
+                conflicts[path] = PARENT_NOT_DIRECTORY
                 # no parent comes back for a path that stays away
                 missing.clear()
                 break

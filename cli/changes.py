@@ -90,9 +90,13 @@ def _way_back(answer: RewindAnswer, zone: tzinfo | None) -> list[str]:
 
 def _noted(item: DiffItem, *, verbose: bool) -> str:
     old, new = item["old"], item["new"]
-    mode = f"mode {old['mode']} -> {new['mode']}" if old and new and old["mode"] != new["mode"] else ""
+    change = ""
+    if old and new and old["kind"] != new["kind"]:
+        change = f"{old['kind']} -> {new['kind']}"
+    elif old and new and old["mode"] != new["mode"]:
+        change = f"mode {old['mode']} -> {new['mode']}"
     writer = author(item["certainty"], item["writer"]) if verbose else ""
-    notes = "; ".join(filter(None, (not_recorded(item), mode, writer)))
+    notes = "; ".join(filter(None, (not_recorded(item), change, writer)))
     return printable(item["path"]) + (f"  ({notes})" if notes else "")
 
 

@@ -34,7 +34,8 @@ def turn_begin(service: Service, request: Request, _report: Reporter) -> WindowA
         session = text(request, "session")
         until_now = writer_between_windows(watched.windows)
         seq = watched.record()
-        watched.end_windows(frozenset(w.id for w in _of_session(watched, session)), seq)
+        ended = [window for window in watched.windows if window.session == session]
+        watched.end_windows(frozenset(window.id for window in ended), seq)
         turn = watched.begin_window(
             Window(
                 id=0,
@@ -46,7 +47,11 @@ def turn_begin(service: Service, request: Request, _report: Reporter) -> WindowA
             )
         )
         sealed = watched.seal(Label(trigger=Trigger.PROMPT, turn=turn), until_now)
-        return _answer(turn, None, sealed, [])
+        open_turns = [window.prompt for window in ended if window.kind is WindowKind.TURN]
+        notes = [
+            f"turn {prompt} had not ended and ends here: a session has one turn at a time" for prompt in open_turns
+        ]
+        return _answer(turn, None, sealed, notes)
 
 
 def turn_end(service: Service, request: Request, _report: Reporter) -> WindowAnswer:
@@ -132,10 +137,6 @@ def _seal_boundary(watched: Watched, turn: Window, by: Attribute | None = None) 
     """What changed until now; what a turn left behind that has been lost sight of is nobody's checkpoint."""
     label = Label(trigger=Trigger.TOOL, turn=None if turn.lost else turn, only_if_changed=True)
     return watched.seal(label, by)
-
-
-def _of_session(watched: Watched, session: str) -> list[Window]:
-    return [window for window in watched.windows if window.session == session]
 
 
 def _turn_of(service: Service, window: Window) -> Window:

@@ -332,6 +332,8 @@ def restore(view: View, request: Request) -> RestoreAnswer:
     if chosen and not any(state.exists for state in states.values()):
         named = ", ".join(os.fsdecode(wanted) for wanted in chosen)
         raise NotFoundError(f"nothing existed at checkpoint {checkpoint.number} of {named}")
+    require_known(view, chosen)
+    absent = [wanted for wanted in chosen if wanted and wanted not in states]
     prepare_target(target, force=flag(request, "force"))
     try:
         copied = materialise(view.timeline.blobs, target, states)
@@ -343,7 +345,10 @@ def restore(view: View, request: Request) -> RestoreAnswer:
         "to": os.fsdecode(target),
         "written": [path_entry(p) for p in copied.written],
         "skipped": left_entries(copied.skipped),
-        "notes": [note] if note else [],
+        "notes": [
+            *filter(None, [note]),
+            *(f"{os.fsdecode(wanted)} is not in checkpoint #{checkpoint.number}" for wanted in absent),
+        ],
     }
 
 

@@ -17,7 +17,7 @@ from openoxide.checkpoints.ignore import IGNORE_FILES
 from openoxide.checkpoints.journal import CHANGED, Operation, OperationKind, Outcome, OutcomeKind, Phase
 from openoxide.checkpoints.merging import Resolution
 from openoxide.checkpoints.model import Checkpoint, Trigger, split
-from openoxide.checkpoints.plan import RewindPlan, Scope, hold_back
+from openoxide.checkpoints.plan import PARENT_NOT_DIRECTORY, RewindPlan, Scope, hold_back
 from openoxide.checkpoints.rewind import Request as PlanRequest
 from openoxide.checkpoints.rewind import plan_reverse, plan_rewind
 from openoxide.checkpoints.timeline import Attribute
@@ -69,7 +69,7 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
         plan = _plan(service, watched, intent, chosen, now_seq, number(request, "plan_seq", least=0))
         assert intent.target is not None, "a rewind has a target"
         absent = absences(service.view(watched.worktree), request, intent.target, now_seq, chosen)
-        intent = replace(intent, notes=(*intent.notes, *absent, *_of_rules(plan, exact=intent.exact)))
+        intent = replace(intent, notes=(*intent.notes, *absent, *_remarks(plan, exact=intent.exact)))
         if intent.exact and plan.conflicts and intent.resolution is not Resolution.OVERWRITE:
             raise _refused_for(plan)
         answer = _carry_out(service, watched, intent, plan, before, report)
@@ -83,9 +83,9 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
         return answer
 
 
-def _of_rules(plan: RewindPlan, *, exact: bool) -> Iterator[str]:
+def _remarks(plan: RewindPlan, *, exact: bool) -> Iterator[str]:
     """Notes on what is recorded and what not: it changes with the files that come back, and a secret may be left out by a
-    newer rule; and what is left out today is not made equal to the checkpoint.
+    newer rule; and what is left out today is not made equal to the checkpoint. One on what stands in a directory's place.
     """
     if exact and plan.skipped:
         yield "what is listed as not recorded is as it was: there the tree does not equal the checkpoint"
@@ -93,6 +93,8 @@ def _of_rules(plan: RewindPlan, *, exact: bool) -> Iterator[str]:
     rules = [os.fsdecode(change.path) for change in plan.changes if split(change.path)[1] in IGNORE_FILES]
     if rules:
         yield f"{', '.join(rules)} changes too: what it does not leave out any more is recorded, also by this rewind"
+    if any(left.reason == PARENT_NOT_DIRECTORY for left in plan.conflicts):
+        yield "a directory above is a file or a link now: rewind that path first, or move what is there away"
 
 
 def _intent(service: Service, watched: Watched, request: Request) -> Intent:

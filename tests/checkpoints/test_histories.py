@@ -116,6 +116,7 @@ class TestPathsBelowALink:
         (replaced.root / "b").symlink_to(target)
         answer = replaced.rewind("1", scope="all", paths=["b/f"])
         assert [(item["path"], item["reason"]) for item in answer["conflicts"]] == [("b/f", "parent_not_directory")]
+        assert any("rewind that path first" in note for note in answer["notes"])
         assert (replaced.root / "a" / "f").read_text() == "of a"
         assert os.readlink(replaced.root / "b") == target
 

@@ -255,6 +255,22 @@ def test_restore_takes_paths_and_refuses_a_folder_that_holds_something(machine, 
     assert (out / "run.sh").exists()
 
 
+def test_restore_says_which_of_the_paths_it_was_given_it_has_not(machine, project, tmp_path):
+    before = sealed(machine)
+    (project / "later").write_text("x")
+    sealed(machine)
+    out = str(tmp_path / "out")
+
+    assert (
+        "nope never was"
+        in machine.failure("restore", before["id"], "--to", out, "--", "src", "nope", code=5)["message"]
+    )
+    assert not (tmp_path / "out").exists()
+    answer = machine.json("restore", before["id"], "--to", out, "--", "src", "later")
+    assert answer["notes"] == [f"later is not in checkpoint #{before['number']}"]
+    assert (tmp_path / "out" / "src" / "a.py").exists()
+
+
 def test_a_patch_is_one_that_git_applies(machine, project, tmp_path):
     (project / "text").write_text("one\ntwo\n")
     (project / "tool").write_text("#!/bin/sh\n")

@@ -224,7 +224,7 @@ def test_a_difference_is_a_letter_and_a_path():
         M  src/a.py
         A  added
         M  tool  (mode 0644 -> 0755)
-        T  turned  (mode 0644 -> 0777)
+        T  turned  (file -> symlink)
     """)
 
 

@@ -58,3 +58,9 @@ def test_what_changes_in_the_tree_is_none(box):
     box.checkpoint()
 
     assert len(idle(box)) == 1
+
+
+def test_a_turn_that_the_next_one_of_its_session_ends_is_told_of(box):
+    answer = box.call("turn_begin", **{**TURN, "prompt": "q"})
+
+    assert answer["notes"] == ["turn p had not ended and ends here: a session has one turn at a time"]
