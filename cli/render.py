@@ -32,6 +32,13 @@ if TYPE_CHECKING:
     from openoxide.daemon.protocol.rewinds import LateEntry, OperationItem
 
 MOST_PATHS = 20
+_POLLED = {
+    "watch_limit": "there are more directories than the kernel lets this user watch (`oxide-ctl doctor`)",
+    "instance_limit": "this user may have no further inotify instance (`oxide-ctl doctor`)",
+    "watch_failed": "some directories cannot be watched (the daemon's log names one)",
+    "reader_error": "reading the kernel's reports failed (see the daemon's log)",
+    "network_fs": "what is written on the other side of this file system is not reported",
+}
 
 
 def checkpoint(item: CheckpointObject, now: datetime) -> str:
@@ -167,6 +174,9 @@ def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:
     return _fields(
         ("state", f"{item['state']}{reason}, {'complete' if item['complete'] else 'INCOMPLETE'}"),
         ("pending", f"{count(item['pending'], 'change')}; {count(item['watches'], 'watch handle')}, seq {item['seq']}"),
+        ("tree", _tree(item)),
+        ("scan", _scan(item)),
+        ("polled", _polled(item)),
         ("kept", count(item["checkpoints"], "checkpoint") + (f", last {ago(last, now)}" if last else "")),
         ("pause", _end_of_pause(item, now)),
         ("expiry", f"next one {until(expiry, now)}" if expiry else ""),
@@ -175,6 +185,27 @@ def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:
           for operation in item["interrupted"]),
         *(("turn", _idle(turn, now)) for turn in item.get("idle_turns", ())),
     )  # fmt: skip
+
+
+def _tree(item: WorktreeStatus) -> str:
+    if not item.get("files"):  # none, or a daemon of an earlier day does not say
+        return ""
+    left_out = f"; {item['skipped']} not recorded, `oxide-ctl show last` says why" if item["skipped"] else ""
+    return f"{count(item['files'], 'file')}, {size(item['bytes'])}{left_out}"
+
+
+def _scan(item: WorktreeStatus) -> str:
+    if item.get("scanned") is None:
+        return ""
+    return f"{item['scanned']:,}" + (f" of about {item['entries']:,}" if item["entries"] else "") + " entries looked at"
+
+
+def _polled(item: WorktreeStatus) -> str:
+    why = _POLLED.get(item.get("polled", ""))
+    every = (
+        f"every {duration(item['full_pass_every_ms'])}" if why and item["full_pass_every_ms"] else "from time to time"
+    )
+    return f"{every}, because {why}" if why else ""
 
 
 def _idle(turn: IdleTurnObject, now: datetime) -> str:

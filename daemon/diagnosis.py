@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from openoxide.daemon.attachment import INSTANCE_LIMIT, WATCH_LIMIT
+from openoxide.daemon.cadence import NETWORK_FS
 from openoxide.daemon.protocol.health import IdleTurnObject
 from openoxide.health import ERROR, NOTE, WARNING, Problem, tree_problems
 
@@ -64,7 +65,8 @@ def _state(tree: TreeFacts) -> list[Problem]:
         root = shlex.quote(tree.root)
         hint = f"if it was moved: `oxide-ctl projects move {root} NEW`; else `oxide-ctl unwatch {root}`"
         return [Problem("root_gone", ERROR, f"{tree.root} is not recorded: {tree.reason}", hint)]
-    if tree.state == "degraded" and tree.reason not in (WATCH_LIMIT, INSTANCE_LIMIT):
+    # limits are told once for all trees, a file system by tree_problems
+    if tree.state == "degraded" and tree.reason not in (WATCH_LIMIT, INSTANCE_LIMIT, NETWORK_FS):
         return [Problem("degraded", ERROR, f"{tree.root} is not recorded whole: {tree.reason}", "see the daemon's log")]
     return []
 

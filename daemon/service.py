@@ -15,6 +15,7 @@ from openoxide.checkpoints.model import Checkpoint, Trigger, Worktree
 from openoxide.checkpoints.timeline import Timeline
 from openoxide.clock import Clock
 from openoxide.daemon.background import Background
+from openoxide.daemon.cadence import SUSPEND
 from openoxide.daemon.operations.looking import View, holds, is_broad
 from openoxide.daemon.operations.settling import settle_at_start
 from openoxide.daemon.operations.sweeping import sweep_ended
@@ -46,17 +47,19 @@ class Service:
         self._watched: dict[int, Watched] = {}
         self._lock = threading.Lock()
         self._sealer = QuietSealer(self._seal_quietly, settings.capture.quiet_ms, settings.capture.max_interval_ms)
-        self._scheduler = Scheduler(settings, self._sweep_all, self.timeline.database.fold_wal)
+        self._scheduler = Scheduler(clock, self.beat, self.timeline.database.fold_wal)
 
     def start(self) -> None:
         """Take up every watched worktree; each is compared with its record in the background."""
         with self.timeline.database.reading() as db:
-            known = store.worktrees(db)
+            known = [worktree for worktree in store.worktrees(db) if worktree.watching]
+            newest = {worktree.id: store.CheckpointQuery(db, worktree.id).newest() for worktree in known}
         self.background.start()
         self._sealer.start()
+        # who worked here last is most likely to ask first
+        known.sort(key=lambda w: -(last.created_at_ms if (last := newest[w.id]) else 0))
         for worktree in known:
-            if worktree.watching:
-                self.attach_soon(self.take_up(worktree))
+            self.attach_soon(self.take_up(worktree))
         self._scheduler.start()
         for watched in self.all_watched():
             self._expect_end_of_pause(watched)
@@ -140,8 +143,7 @@ class Service:
         with watched.lock:
             self.attach(watched)
             yield watched
-        if watched.needs_full_pass:
-            self.background.submit(f"full pass {watched.worktree.id}", lambda: self._full_pass(watched))
+        self._pass_soon(watched)
 
     def view(self, worktree: Worktree) -> View:
         """What reading operations work with."""
@@ -206,16 +208,25 @@ class Service:
             return
         with contextlib.suppress(RootVanishedError):  # status says that it is paused
             watched.seal(Label(trigger=Trigger.QUIET, turn=watched.only_turn, only_if_changed=True))
+        self._pass_soon(watched)
+
+    def _pass_soon(self, watched: Watched) -> None:
         if watched.needs_full_pass:
-            self.background.submit(f"full pass {worktree}", lambda: self._full_pass(watched))
+            self.background.submit(f"full pass {watched.worktree.id}", partial(self._full_pass, watched))
 
     def _full_pass(self, watched: Watched) -> None:
         if watched.attached:
             watched.full_pass(Label(trigger=Trigger.QUIET, turn=watched.only_turn, only_if_changed=True))
             sweep_ended(self, watched)  # what a process could still write to the last time
 
-    def _sweep_all(self) -> None:
-        """The periodic full pass: finds what no event told (open mmaps, outside hard links, mounts)."""
+    def beat(self, slept_ms: int = 0) -> None:
+        """Queue every full pass that is due: it finds what no event told (open mmaps, outside hard links, mounts)."""
         for watched in self.all_watched():
-            work = self._full_pass if watched.attached else self._attach_if_there
-            self.background.submit(f"full pass {watched.worktree.id}", lambda w=watched, f=work: f(w))  # type: ignore[misc]
+            if slept_ms and watched.attached:
+                watched.open_gap(SUSPEND)
+            if watched.is_due(self.clock.boot_ms()):
+                self.background.submit(f"full pass {watched.worktree.id}", partial(self._look_again, watched))
+
+    def _look_again(self, watched: Watched) -> None:
+        watched.rest(self.clock.boot_ms())
+        (self._full_pass if watched.attached else self._attach_if_there)(watched)

@@ -30,12 +30,14 @@ from openoxide.checkpoints.timeline import DAY_MS, Attribute, Live, Seal, Timeli
 from openoxide.checkpoints.tree import RootIdentity, Tree, recorded_identity
 from openoxide.clock import Clock, rfc3339
 from openoxide.daemon.attachment import ROOT_LOST
+from openoxide.daemon.cadence import NETWORK_FS, RETRY_MS, Pass, wait_ms
 from openoxide.daemon.heard import Heard
 from openoxide.daemon.pruning import Pruner
 from openoxide.daemon.watcher import Drained, Watch
 from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, RootVanishedError
 from openoxide.ids import ID_BYTES, letters
 from openoxide.settings import Settings
+from openoxide.surroundings import HOST_SHARE, NETWORK, file_system, reach
 
 log = logging.getLogger(__name__)
 
@@ -71,8 +73,11 @@ class Watched:
         self.attached = False
         self.released = False  # let go of for good: who still waits for the lock must not start it again
         self.trouble = ""  # why the last recording failed; empty once one has succeeded
-        self.capturing = False
+        self.capturing: Capture | None = None
         self.needs_full_pass = True
+        self.last_pass: Pass | None = None
+        self._rest_until_ms = self._rewatch_ms = 0
+        self._far = False
         self._timeline = timeline
         self._settings = settings
         self._clock = clock
@@ -89,6 +94,8 @@ class Watched:
         self._lose_sight(store.NOT_WATCHED)
         self._watch = self._new_watch()
         self._watch.start()
+        # inotify(7) reports what is done through this kernel, and nothing of what others do to the same files
+        self._far = reach(file_system(os.fsdecode(self.worktree.root))) in (NETWORK, HOST_SHARE)
         self.attached = True
 
     def _new_watch(self) -> Watch:
@@ -104,6 +111,26 @@ class Watched:
     def watch(self) -> Watch:
         """The watcher, for its health."""
         return self._watch
+
+    @property
+    def polled(self) -> str:
+        """Why the watcher cannot tell of all changes, so that only full passes find the rest; empty if it can."""
+        return self._watch.degraded or (NETWORK_FS if self._far else "")
+
+    def is_due(self, boot_ms: int) -> bool:
+        """Whether it is time for a full pass, or (not attached) for another look whether the root is there."""
+        due_ms = self.last_pass.ended_ms + self.wait_ms if self.attached and self.last_pass else 0
+        return boot_ms >= max(due_ms, self._rest_until_ms)
+
+    @property
+    def wait_ms(self) -> int:
+        """From one full pass to the next; 0 before the first."""
+        base = self._settings.capture.full_pass_ms
+        return wait_ms(base, self.last_pass, polled=bool(self.polled)) if self.last_pass else 0
+
+    def rest(self, boot_ms: int) -> None:
+        """What is tried now and fails is not tried again for a while."""
+        self._rest_until_ms = boot_ms + RETRY_MS
 
     @property
     def identity(self) -> RootIdentity:
@@ -218,17 +245,18 @@ class Watched:
         """
         with self.lock, self.open_tree() as tree:
             self.require_recording()
+            began_boot_ms = self._clock.boot_ms()
             drained, dirty = self._drain()
             began_ms = self._clock.now_ms()  # gaps that the drain opened are older than the pass that closes them
-            seal = self._seal(label, Coverage(complete=drained.complete, cause=drained.cause)) if label else None
+            cause = drained.cause or self.polled
+            seal = self._seal(label, Coverage(complete=not cause, cause=cause)) if label else None
             # where a gap is open, a path that is told of now may have changed unseen before
             listening = drained.complete and not self.needs_full_pass
             heard = Heard(self._watch, dirty, self.windows, listening=listening)
             by = attribute or heard.writer_of
-            self.capturing = True
             try:
                 with self._timeline.live(self.worktree.id) as live:
-                    capture = self._capture(tree, live)
+                    capture = self.capturing = self._capture(tree, live)
                     found = heard.sift(capture.everything(), tree, live)
                     sealed = self._timeline.record(self.worktree.id, found, by, seal, progress)
             except BaseException as error:
@@ -236,16 +264,28 @@ class Watched:
                 self._record_failure(seal, error)
                 raise
             finally:
-                self.capturing = False
+                self.capturing = None
                 heard.give_back()
             self._afterwards(capture)
-            if drained.complete:
+            self._end_pass(began_boot_ms, capture.seen)
+            # of a tree that is polled nothing more can be known: the next pass comes by the clock
+            if drained.complete or drained.cause == self.polled:
                 self.needs_full_pass = False
+            if drained.complete:
                 with self._timeline.database.writing() as db:
                     store.close_gaps(db, self.worktree.id, began_ms, self._clock.now_ms())
         if sealed is not None:
             self._on_sealed(self.worktree, sealed)
         return sealed
+
+    def _end_pass(self, began_boot_ms: int, entries: int) -> None:
+        ended_ms = self._clock.boot_ms()
+        self.last_pass = Pass(ended_ms, ended_ms - began_boot_ms, entries)
+        self._rest_until_ms = 0
+        # a limit may have been raised meanwhile; to try is about as much work as the pass itself
+        if self._watch.degraded and ended_ms >= self._rewatch_ms:
+            self._rewatch_ms = ended_ms + self._settings.capture.full_pass_ms
+            self._watch.refresh(b"")
 
     def _capture(self, tree: Tree, live: Live) -> Capture:
         return Capture(tree, self._rules, self._settings.capture, live, self._timeline.blobs.write_big)
@@ -260,7 +300,7 @@ class Watched:
             if gap.cause == ROOT_LOST:
                 self._lose_sight(gap.cause)
             else:
-                self._open_gap(gap.cause)
+                self.open_gap(gap.cause)
         if dirty.pop(b"", False) or gaps:
             self.needs_full_pass = True
         return drained, dirty
@@ -269,8 +309,8 @@ class Watched:
         with self._timeline.database.reading() as db:
             gaps = store.open_gaps(db, self.worktree.id)
         causes = [drained.cause] if drained.cause else [cause for cause, _ in gaps]
-        complete = drained.complete and not causes and not self._watch.degraded
-        return Coverage(complete=complete, cause=causes[0] if causes else self._watch.degraded)
+        complete = drained.complete and not causes and not self.polled
+        return Coverage(complete=complete, cause=causes[0] if causes else self.polled)
 
     def _seal(self, label: Label, coverage: Coverage) -> Seal:
         now_ms = self._clock.now_ms()
@@ -310,9 +350,11 @@ class Watched:
         if capture.torn:
             self._watch.give_back(dict.fromkeys(capture.torn, False))
 
-    def _open_gap(self, cause: str) -> None:
+    def open_gap(self, cause: str) -> None:
+        """Changes may have been missed; the next full pass closes it."""
         with self._timeline.database.writing() as db:
             store.open_gap(db, self.worktree.id, cause, self._clock.now_ms())
+        self.needs_full_pass = True
 
     def _lose_sight(self, cause: str) -> None:
         """As a gap, and no open window outlasts it."""

@@ -17,6 +17,9 @@ class Clock(Protocol):
     def boot_ms(self) -> int:
         """Milliseconds since boot, suspend included."""
 
+    def awake_ms(self) -> int:
+        """Milliseconds since boot, suspend left out."""
+
     def boot_id(self) -> str:
         """Names this boot; times of different boots cannot be compared."""
 
@@ -32,6 +35,10 @@ class SystemClock:
         # CLOCK_BOOTTIME, and its CLOCK_MONOTONIC goes on in sleep.
         clock_id = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
         return time.clock_gettime_ns(clock_id) // 1_000_000
+
+    def awake_ms(self) -> int:
+        # macOS: CLOCK_UPTIME_RAW is the one that stands still in sleep
+        return time.clock_gettime_ns(getattr(time, "CLOCK_UPTIME_RAW", time.CLOCK_MONOTONIC)) // 1_000_000
 
     def boot_id(self) -> str:
         try:

@@ -40,7 +40,7 @@ def doctor(service: Service, request: Request, _report: Reporter) -> DoctorAnswe
         *home_problems(service.home, fix=fix),
         *_store_problems(service),
         *clock_problems(service.clock.now_ms(), _newest_ms(service)),
-        *limit_problems(sum(_watches(tree) for tree in trees), _max_watches(), [t.watch.degraded for t in trees]),
+        *limit_problems(sum(_watches(tree) for tree in trees), _max_watches(), [t.polled for t in trees]),
         *(problem for tree in trees for problem in problems_of_tree(_facts(service, tree, fix=fix))),
     ]
     return {

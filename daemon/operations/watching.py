@@ -262,6 +262,7 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         count, expiry = checkpoints.count(), checkpoints.next_expiry()
         idle = idle_turns(db, watched.worktree.id, service.clock.now_ms())
     state, reason = state_of(watched)
+    head, capturing = service.timeline.head(watched.worktree.id), watched.capturing
     return {
         "root": shown(watched.worktree.root),
         "project": watched.worktree.project,
@@ -270,7 +271,14 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         "complete": not gaps and state == "watching" and not watched.trouble,
         "pending": watched.watch.pending if watched.attached else 0,
         "watches": watched.watch.watches if watched.attached else 0,
-        "seq": service.timeline.head(watched.worktree.id).seq,
+        "seq": head.seq,
+        "files": head.files,
+        "bytes": head.bytes,
+        "skipped": head.skipped,
+        "scanned": capturing.seen if capturing is not None else None,
+        "entries": watched.last_pass.entries if watched.last_pass else 0,
+        "full_pass_every_ms": watched.wait_ms,
+        "polled": watched.polled if watched.attached else "",
         "checkpoints": count,
         "last_checkpoint_at": time_or_none(newest.created_at_ms if newest else None),
         "next_expiry": time_or_none(expiry),
@@ -301,7 +309,7 @@ def _state(watched: Watched) -> tuple[str, str]:
         return "paused", "another directory has taken the place of the root"
     if watched.trouble:
         return "degraded", watched.trouble
-    return ("degraded", watched.watch.degraded) if watched.watch.degraded else ("watching", "")
+    return ("degraded", watched.polled) if watched.polled else ("watching", "")
 
 
 def _rss_bytes() -> int:

@@ -39,7 +39,9 @@ class IdleTurnObject(TypedDict):
 
 class WorktreeStatus(TypedDict):
     """One worktree. ``state``: watching, degraded, capturing, paused (root gone, or asked for: ``paused_at``) or stopped.
-    ``paused_until`` is None for a pause without an end.
+    ``paused_until`` is None for a pause without an end. ``files``, ``bytes`` and ``skipped`` are what is recorded now.
+    ``scanned``: entries that the full pass under way has looked at, None where there is none; ``entries``: those of the last
+    one. ``polled``: why the watcher cannot tell of all changes, so that each ``full_pass_every_ms`` a pass looks for them.
     """
 
     root: str
@@ -50,6 +52,13 @@ class WorktreeStatus(TypedDict):
     pending: int
     watches: int
     seq: int
+    files: int
+    bytes: int
+    skipped: int
+    scanned: int | None
+    entries: int
+    full_pass_every_ms: int
+    polled: str
     checkpoints: int
     last_checkpoint_at: str | None
     next_expiry: str | None

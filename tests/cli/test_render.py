@@ -153,17 +153,41 @@ def test_status_tells_what_is_wrong():
         /src/app
           state       watching, complete
           pending     0 changes; 214 watch handles, seq 12
+          tree        1204 files, 9.0 MiB; 3 not recorded, `oxide-ctl show last` says why
           kept        42 checkpoints, last 3m ago
           expiry      next one in 30d
 
         /src/an other
           state       paused (root_vanished), INCOMPLETE
           pending     1 change; 214 watch handles, seq 12
+          tree        1204 files, 9.0 MiB; 3 not recorded, `oxide-ctl show last` says why
           kept        0 checkpoints
           gap         overflow, since 30s ago
           interrupted operation oooppppq; settle it with `oxide-ctl -C '/src/an other' rewind --continue` or `--abort`
           turn        session s is open and silent since 8h ago; if its agent is gone: `end it`
     """)
+
+
+@pytest.mark.parametrize(
+    ("worktree", "line"),
+    [
+        ({"scanned": 250_000, "entries": 1_000_000}, "scan        250,000 of about 1,000,000 entries looked at"),
+        ({"scanned": 250_000, "entries": 0}, "scan        250,000 entries looked at"),
+        (
+            {"polled": "network_fs", "full_pass_every_ms": 20_000},
+            "polled      every 20s, because what is written on the other side of this file system is not reported",
+        ),
+        (
+            {"polled": "watch_limit", "full_pass_every_ms": 0},
+            (
+                "polled      from time to time, because there are more directories than the kernel lets this user watch "
+                "(`oxide-ctl doctor`)"
+            ),
+        ),
+    ],
+)
+def test_status_explains_how_the_tree_is_looked_at(worktree, line):
+    assert f"\n  {line}\n" in render.status(status([worktree]), NOW)
 
 
 def test_nothing_watched_is_said():

@@ -116,7 +116,7 @@ def test_nothing_is_recorded_by_itself(tmp_path):
         box.watch()
         box.call("pause")
         (box.root / "b").write_text("x")
-        box.service._sweep_all()
+        box.service.beat()
         box.service.background.submit("last", box.service.stop_requested.set)
 
         assert box.service.stop_requested.wait(10)

@@ -47,6 +47,7 @@ class FakeClock:
     def __init__(self, now_ms: int = 1_800_000_000_000, boot_ms: int = 1_000_000, boot_id: str = "boot-1") -> None:
         self.wall = now_ms
         self.up = boot_ms
+        self.asleep = 0
         self.boot = boot_id
 
     def now_ms(self) -> int:
@@ -55,8 +56,16 @@ class FakeClock:
     def boot_ms(self) -> int:
         return self.up
 
+    def awake_ms(self) -> int:
+        return self.up - self.asleep
+
     def boot_id(self) -> str:
         return self.boot
+
+    def sleep(self, ms: int) -> None:
+        """The machine is suspended for so long."""
+        self.advance(ms)
+        self.asleep += ms
 
     def advance(self, ms: int) -> None:
         """Time passes. A clock that is set or a machine that boots again is an assignment to ``wall``, ``up``, ``boot``."""
