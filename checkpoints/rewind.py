@@ -127,7 +127,7 @@ def _completed(db: Transaction, tree: Tree, worktree: int, decisions: Decisions,
         below={path: tuple(rows.states_below(db, worktree, request.now_seq, path)) for path in leaving},
         folders={path: (now[path], then[path]) for path in folders},
         databases=databases,
-        held=_held(tree, _database_files(decisions, databases)),
+        held=_held(tree, {*_database_files(decisions, databases), *_all_or_nothing(decisions, request)}),
     )
     plan = complete(decisions, around)
     untouched = rows.read_head(db, worktree).files - sum(1 for change in plan.changes if change.now.kind is Kind.FILE)
@@ -139,8 +139,13 @@ def _database_files(decisions: Decisions, databases: frozenset[bytes]) -> Iterab
     return {*from_changes, *databases}
 
 
+def _all_or_nothing(decisions: Decisions, request: Request) -> Iterable[bytes]:
+    """What an exact rewind has to know of before it begins: the exchange finds it too, but by then others are done."""
+    return (c.path for c in decisions.changes if request.exact and c.now.kind is Kind.FILE)
+
+
 def _held(tree: Tree, paths: Iterable[bytes]) -> dict[bytes, str]:
-    """Databases that a process has open: rewinding one under it corrupts it, so it is found out before anything."""
+    """Which of ``paths`` a process writes to: rewinding a database under it corrupts it, so it is found out first."""
     found = {}
     for path in paths:
         try:

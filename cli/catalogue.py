@@ -79,13 +79,13 @@ EXIT_STATUS = {
 
 GLOBAL_OPTIONS = {
     "-C PATH": "act on the project that PATH is in (default: the working folder)",
-    "--json": "print one JSON object; also accepted after the command",
+    "--json": "print one JSON object",
     "-q": "print less: of watch and checkpoint the id alone, no notes",
     "-v": "print more: whole lists, who wrote what",
     "--version": "print the version",
     "--help": "print this text, or after a command what that command takes",
 }
-BEFORE_THE_COMMAND = frozenset({"-C", "-q", "-v", "--version"})
+BEFORE_THE_COMMAND = frozenset({"-C", "--version"})
 
 
 def body(command: str) -> Callable[..., int]:
@@ -104,7 +104,7 @@ def root_help() -> str:
     """What `--help` without a command prints."""
     sections = {
         "Commands": {name: entry.summary for name, entry in COMMANDS.items()},
-        "Options before the command": GLOBAL_OPTIONS,
+        "Options, -C before the command": GLOBAL_OPTIONS,
         "Exit status": {str(code): meaning for code, meaning in EXIT_STATUS.items()},
     }
     lines = [f"Usage: {PROGRAM} [OPTIONS] COMMAND [ARGUMENTS]"]

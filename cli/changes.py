@@ -39,6 +39,12 @@ def diff(items: Sequence[DiffItem], style: Style, *, verbose: bool = False) -> s
     return "\n".join(f"{item['status']}  {_noted(item, verbose=verbose)}" for item in items)
 
 
+def patch(items: Sequence[DiffItem]) -> bytes:
+    """The patch as programs read it: the very bytes of the files, line ends and control characters too."""
+    texts = (item.get("patch") or f"{_patch(item)}\n" for item in items)
+    return b"".join(text.encode("utf-8", "surrogateescape") for text in texts)
+
+
 def plan(answer: RewindAnswer, *, verbose: bool = False) -> str:
     """What a rewind, undo or redo would do."""
     return "\n".join([f"plan: {_aim(answer)}", *_body(answer, verbose=verbose)])
@@ -48,12 +54,12 @@ def done(answer: RewindAnswer, word: str, *, zone: tzinfo | None = None, verbose
     """What a rewind, undo or redo did (``word``: rewound, undone, ...), and how it is taken back. Where there was
     nothing to do no operation was recorded, and the word would not be true.
     """
-    changed = answer["operation"] or any(answer[group] for group in ("restored", "removed", "merged"))
+    changed = any(answer[group] for group in ("restored", "removed", "merged", "changed_since"))
     return "\n".join(
         [
             f"{word if changed else 'nothing changed'}: {_aim(answer)}",
             *_body(answer, zone=zone, verbose=verbose),
-            *_way_back(answer, zone),
+            *(_way_back(answer, zone) if changed else ()),
         ]
     )
 

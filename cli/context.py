@@ -73,10 +73,14 @@ class Cli:
         with _working_directory():
             return os.path.abspath(self._directory)
 
-    def absolute(self, typed: str) -> str:
-        """A path argument as the daemon gets it."""
+    def absolute(self, typed: str | None) -> str:
+        """A path argument as the daemon gets it; None, which was not typed, is here. An empty one is an unset variable of
+        a script, and no folder.
+        """
+        if typed == "":
+            raise UsageError("a path is empty", hint="`.` is the working folder")
         base = os.path.dirname(self.path) if os.path.isfile(self.path) else self.path
-        return os.path.normpath(os.path.join(base, typed))
+        return os.path.normpath(os.path.join(base, typed or ""))
 
     def checkpoint(self, typed: str) -> str:
         """A checkpoint argument as the daemon, which may live in another time zone, gets it."""

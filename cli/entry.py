@@ -16,7 +16,7 @@ from openoxide.errors import EXIT_INTERRUPTED, FailedError, OpenOxideError, Vers
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line; returns the exit code."""
-    words = hot.json_first(sys.argv[1:] if arguments is None else arguments)
+    words = hot.globals_first(sys.argv[1:] if arguments is None else arguments)
     # before parsing: wrong usage is an object too where --json stands
     out = Output(as_json=words[:1] == ["--json"], verbose="-v" in words)
     try:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from openoxide.cli.context import Call, Options
 
+GLOBAL_FLAGS = {"--json": "as_json", "-q": "quiet", "-v": "verbose"}  # accepted anywhere before a --
 FLAG, TEXT, NUMBER = "flag", "text", "number"
 
 
@@ -130,11 +131,13 @@ TABLE = {
 }
 
 
-def json_first(arguments: Sequence[str]) -> list[str]:
-    """``arguments`` with every ``--json`` before a ``--`` moved to the front, where both parsers look for it."""
+def globals_first(arguments: Sequence[str]) -> list[str]:
+    """``arguments`` with every ``--json``, ``-q`` and ``-v`` before a ``--`` moved to the front, where both parsers look
+    for them.
+    """
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    head = [word for word in arguments[:end] if word != "--json"]
-    return ["--json"] * (len(head) < end) + head + list(arguments[end:])
+    given = [word for word in GLOBAL_FLAGS if word in arguments[:end]]
+    return given + [word for word in arguments[:end] if word not in GLOBAL_FLAGS] + list(arguments[end:])
 
 
 def split_paths(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -149,7 +152,7 @@ class _UnsureError(Exception):
 
 
 def parse(arguments: Sequence[str]) -> Call | None:
-    """The call that ``arguments`` (after :func:`json_first`) spell, None where typer has to look."""
+    """The call that ``arguments`` (after :func:`globals_first`) spell, None where typer has to look."""
     options, rest = _global_options(list(arguments))
     for words in (1, 2):
         name = " ".join(rest[:words])
@@ -164,10 +167,9 @@ def parse(arguments: Sequence[str]) -> Call | None:
 def _global_options(rest: list[str]) -> tuple[Options, list[str]]:
     """The options before the command; at one it does not know it stops, and no command begins with a hyphen."""
     values: dict[str, Any] = {}
-    flags = {"--json": "as_json", "-q": "quiet", "-v": "verbose"}
     while rest:
-        if rest[0] in flags:
-            values[flags[rest.pop(0)]] = True
+        if rest[0] in GLOBAL_FLAGS:
+            values[GLOBAL_FLAGS[rest.pop(0)]] = True
         elif rest[0] == "-C" and len(rest) > 1 and not rest[1].startswith("-"):
             values["directory"] = rest[1]
             del rest[:2]

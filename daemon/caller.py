@@ -1,7 +1,8 @@
 """One request to the daemon and its answer: an error answer comes back as the exception it was made from.
 
 Every command pays for what is imported here, so it is little: no http.client, pathlib, dataclasses or subprocess. Each
-call is a connection of its own. A request is sent again only if the daemon said that it did not run it.
+call is a connection of its own. A request is sent again only if the daemon said that it did not run it, or if it changes
+nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from openoxide.daemon.protocol import (
     MAX_SOCKET_PATH,
     NOT_RUN,
     OCTETS,
+    ONLY_READS,
     PREFIX,
     PROTOCOL,
     PROTOCOL_HEADER,
@@ -75,13 +77,31 @@ class Caller:
 
     def _ask(self, name: str, request: Mapping[str, Any], progress: ProgressCallback | None) -> _Reply:
         message = _message(name, request, EVENT_STREAM if progress else "*/*")
+        try:
+            reply = self._answered(message, progress, again=name in ONLY_READS)
+        except _CutOffError as error:
+            raise DaemonUnreachableError(
+                "the daemon closed the connection before its answer was complete",
+                hint="it may have been stopped; `oxide-ctl operations` shows what was done",
+            ) from error
+        if name not in ANY_VERSION:
+            _check_version(reply.headers)
+        return reply
+
+    def _answered(self, message: bytes, progress: ProgressCallback | None, *, again: bool) -> _Reply:
+        """The reply of a daemon that carried it out, or refused to. One that is stopping is asked again; one that went away
+        in the middle only with ``again``.
+        """
         deadline = time.monotonic() + START_SECONDS
-        reply = self._exchange(message, progress)
+        try:
+            reply = self._exchange(message, progress)
+        except _CutOffError:
+            if not again:
+                raise
+            reply = self._exchange(message, progress)
         while reply.status == NOT_RUN and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
             reply = self._exchange(message, progress)
-        if name not in ANY_VERSION:
-            _check_version(reply.headers)
         return reply
 
     def _exchange(self, message: bytes, progress: ProgressCallback | None) -> _Reply:
@@ -97,7 +117,7 @@ class Caller:
                 silence = f"the daemon (pid {_pid(self._path)}) was silent for {self._timeout_seconds:g} s"
                 raise DaemonUnreachableError(silence, hint="what was asked for may still be running") from error
             except ConnectionError as error:
-                raise _cut() from error
+                raise _CutOffError from error
 
     def _connect(self) -> socket.socket:
         launch: Launch | None = None
@@ -210,7 +230,7 @@ def _message(name: str, request: Mapping[str, Any], accept: str) -> bytes:
 def _read_reply(stream: IO[bytes], progress: ProgressCallback | None) -> _Reply:
     words = stream.readline(MAX_LINE_BYTES).split(None, 2)
     if not words:
-        raise _cut()
+        raise _CutOffError
     if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
         raise DaemonUnreachableError("what answers on the daemon's socket does not speak HTTP")
     headers: dict[str, str] = {}
@@ -222,7 +242,7 @@ def _read_reply(stream: IO[bytes], progress: ProgressCallback | None) -> _Reply:
     length = headers.get("content-length", "0")
     body = stream.read(int(length) if length.isdigit() else 0)
     if str(len(body)) != length:
-        raise _cut()
+        raise _CutOffError
     return _Reply(int(words[1]), headers, body)
 
 
@@ -236,14 +256,11 @@ def _read_events(stream: IO[bytes], progress: ProgressCallback | None) -> bytes:
             return value
         elif field == b"data" and progress:
             progress(_loads(value))
-    raise _cut()
+    raise _CutOffError
 
 
-def _cut() -> DaemonUnreachableError:
-    return DaemonUnreachableError(
-        "the daemon closed the connection before its answer was complete",
-        hint="it may have been stopped; `oxide-ctl operations` shows what was done",
-    )
+class _CutOffError(Exception):
+    """The daemon went away in the middle: whether it did what was asked for is not known."""
 
 
 def _check_version(headers: dict[str, str]) -> None:

@@ -13,7 +13,9 @@ Request = dict[str, Any]
 def text(request: Request, name: str) -> str:
     """A required text that is not empty."""
     value = request.get(name)
-    if not isinstance(value, str) or not value or "\0" in value:
+    if value == "":
+        raise UsageError(f"{name} is empty")
+    if not isinstance(value, str) or "\0" in value:
         raise UsageError(f"{name} is missing or is not text")
     return value
 

@@ -16,6 +16,11 @@ _CGROUPS = re.compile(r"docker|kubepods|containerd|libpod|lxc")
 _DEVELOPMENT = ("CODESPACES", "REMOTE_CONTAINERS", "DEVCONTAINER")
 
 NETWORK, HOST_SHARE, MEMORY, OVERLAY = "network", "host_share", "memory", "overlay"
+KERNEL_KINDS = frozenset(
+    "proc sysfs devtmpfs devpts cgroup cgroup2 securityfs debugfs tracefs bpf configfs fusectl mqueue hugetlbfs pstore "
+    "efivarfs binfmt_misc autofs rpc_pipefs nsfs selinuxfs nfsd".split()
+)
+"""Types of file systems whose files are no one's work."""
 _KINDS = {
     **dict.fromkeys("nfs nfs4 cifs smb3 smbfs ncpfs afs ceph glusterfs lustre fuse.sshfs fuse.rclone fuse.s3fs".split(), NETWORK),
     **dict.fromkeys("9p drvfs virtiofs vboxsf prl_fs fuse.grpcfuse fuse.osxfs fuse.vmhgfs-fuse fakeowner".split(), HOST_SHARE),

@@ -32,8 +32,11 @@ def diff(
     style: changes.Style = "stat" if stat else "patch" if patch else "name-status"
     first, second = cli.checkpoint(old), cli.checkpoint(new) if new is not None else None
     answer = cli.client.diff(cli.path, first, second, paths=[cli.absolute(path) for path in paths], patch=patch)
-    palette = colours.PATCH if patch else colours.DIFF
-    cli.out.answer(answer, lambda: changes.diff(answer["items"], style, verbose=cli.out.verbose), palette)
+    if patch and not cli.out.as_json and not cli.out.on_terminal:
+        cli.out.raw(changes.patch(answer["items"]))
+    else:
+        palette = colours.PATCH if patch else colours.DIFF
+        cli.out.answer(answer, lambda: changes.diff(answer["items"], style, verbose=cli.out.verbose), palette)
     cli.out.note(answer.get("note", ""))
     return EXIT_DONE
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 from openoxide.cli import render
 from openoxide.cli.context import Cli
 from openoxide.cli.units import span_ms
-from openoxide.errors import EXIT_DONE
+from openoxide.errors import EXIT_DONE, NotFoundError
 
 if TYPE_CHECKING:
     import typer
@@ -26,7 +27,7 @@ def pause(
     Example: oxide-ctl pause --for 1h
     """
     for_ms = span_ms(lasting) if lasting is not None else None
-    answer = cli.client.pause(cli.absolute(path or ""), for_ms=for_ms)
+    answer = cli.client.pause(_existing(cli, path), for_ms=for_ms)
     cli.out.answer(answer, lambda: cli.out.proposed(render.pause(answer, cli.now)))
     return EXIT_DONE
 
@@ -41,6 +42,14 @@ def unpause(
     Example: oxide-ctl unpause
     """
     with cli.progress("capturing") as report:
-        answer = cli.client.unpause(cli.absolute(path or ""), progress=report)
+        answer = cli.client.unpause(_existing(cli, path), progress=report)
     cli.out.answer(answer, lambda: render.pause(answer, cli.now))
     return EXIT_DONE
+
+
+def _existing(cli: Cli, typed: str | None) -> str:
+    """The path whose project is meant: a misspelled one would be taken for a file of the project around it."""
+    path = cli.absolute(typed)
+    if not os.path.lexists(path):
+        raise NotFoundError(f"{path} does not exist", hint="check the spelling")
+    return path

@@ -30,9 +30,9 @@ def watch(
     Example: oxide-ctl watch ~/src/my-app --dry-run
     """
     if dry_run:
-        return _survey(cli, cli.absolute(path or ""), allow_broad=allow_broad)
+        return _survey(cli, cli.absolute(path), allow_broad=allow_broad)
     with cli.progress("capturing") as report:
-        answer = cli.client.watch(cli.absolute(path or ""), allow_broad=allow_broad, progress=report)
+        answer = cli.client.watch(cli.absolute(path), allow_broad=allow_broad, progress=report)
     for note in answer["notes"]:
         cli.out.note(note)
     quiet = cli.out.quiet
@@ -69,7 +69,7 @@ def unwatch(
 
     Example: oxide-ctl unwatch ~/src/my-app
     """
-    root = cli.absolute(path or "")
+    root = cli.absolute(path)
     if delete_history and not yes:
         would = cli.client.unwatch(root, delete_history=True, dry_run=True)
         history = f"the whole history of {printable(root)}, {count(would['checkpoints'], 'checkpoint')}"

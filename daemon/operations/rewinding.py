@@ -73,14 +73,20 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
         if intent.exact and plan.conflicts and intent.resolution is not Resolution.OVERWRITE:
             raise _refused_for(plan)
         answer = _carry_out(service, watched, intent, plan, before, report)
-        if answer["conflicts"] and intent.scope is not Scope.ALL and intent.resolution is Resolution.KEEP:
-            answer["hint"] = (
-                f"--conflict merge takes the {intent.scope.value}'s lines out of what others changed too, "
-                "--conflict overwrite brings it back as a whole"
-            )
+        if answer["conflicts"] and (ways := _ways_on(intent)):
+            answer["hint"] = ways
         if dry_run:
             answer["plan_seq"] = now_seq
         return answer
+
+
+def _ways_on(intent: Intent) -> str:
+    """How to go on where others changed the same paths."""
+    merge = f"--conflict merge takes the {intent.scope.value}'s lines out of what others changed too, "
+    overwrite = "--conflict overwrite brings it back as a whole"
+    if intent.scope is Scope.ALL or intent.resolution is Resolution.OVERWRITE:
+        return ""
+    return overwrite if intent.resolution is Resolution.MERGE else merge + overwrite
 
 
 def _remarks(plan: RewindPlan, *, exact: bool) -> Iterator[str]:
@@ -385,6 +391,7 @@ def _answer(
     notes: Sequence[str] = (),
 ) -> RewindAnswer:
     now = read_git(watched.worktree.root)
+    done = {outcome.path for outcome in outcomes if outcome.kind in CHANGED}
     return {
         "ok": True,
         "dry_run": before is None,
@@ -403,8 +410,8 @@ def _answer(
         "changed_since": outcome_entries(outcomes, OutcomeKind.CHANGED_SINCE),
         "notes": [*intent.notes, *notes],
         "untouched": plan.untouched,
-        "insertions_bytes": sum(change.wanted.size for change in plan.changes),
-        "deletions_bytes": sum(change.now.size for change in plan.changes),
+        "insertions_bytes": sum(change.wanted.size for change in plan.changes if change.path in done),
+        "deletions_bytes": sum(change.now.size for change in plan.changes if change.path in done),
         "undoable_until": time_or_none(before.expires_at_ms) if before else None,
         "git_note": moved_since(intent.target.git, now) if intent.target else "",
     }

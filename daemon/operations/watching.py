@@ -26,6 +26,7 @@ from openoxide.daemon.watched import FullPassProgress, Label, Watched
 from openoxide.db import Transaction
 from openoxide.errors import RefusedError, UsageError
 from openoxide.ids import ID_BYTES, letters
+from openoxide.surroundings import KERNEL_KINDS, file_system
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
@@ -115,6 +116,9 @@ def checked_root(service: Service, named: bytes, *, allow_broad: bool) -> bytes:
             f"{os.fsdecode(real)} is the home directory or holds it",
             hint="name a project inside it, or add --allow-broad if everything in it shall be recorded",
         )
+    kind = file_system(os.fsdecode(real))
+    if kind in KERNEL_KINDS:
+        raise RefusedError(f"{os.fsdecode(real)} is on {kind}: the kernel makes what is in it", hint="name a project")
     own = os.path.realpath(os.fsencode(service.home.folder))
     if real == own or real.startswith(own + b"/"):
         raise RefusedError(f"{os.fsdecode(real)} is where OpenOxide keeps its store", hint="name a project")

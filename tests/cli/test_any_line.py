@@ -57,6 +57,6 @@ def test_any_line_ends_in_good_order(machine: Sealed, line):
     assert ended.code in catalogue.EXIT_STATUS
     assert b"Traceback" not in ended.out + ended.err
     assert b"internal error" not in ended.out + ended.err
-    if hot.json_first(line)[:1] == ["--json"] and not ("cat" in line and ended.code == 0):
+    if hot.globals_first(line)[:1] == ["--json"] and not ("cat" in line and ended.code == 0):
         (answer,) = ended.out.decode().splitlines()
         assert json.loads(answer)["ok"] is (ended.code in {0, 3})

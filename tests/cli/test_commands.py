@@ -75,7 +75,7 @@ ASKED = [
         {"path": "/x", "delete_history": True, "dry_run": False},
     ),
     ("pause --for 1h", "pause", PAUSED, {"path": HERE, "for_ms": 3_600_000}),
-    ("pause /x", "pause", {**PAUSED, "paused_until": None}, {"path": "/x"}),
+    ("pause /", "pause", {**PAUSED, "paused_until": None}, {"path": "/"}),
     ("unpause", "unpause", {**PAUSED, "paused_at": None}, {"path": HERE}),
     ("checkpoint", "checkpoint", SEALED, {"path": HERE, "pin": False}),
     ("checkpoint -m n --pin", "checkpoint", SEALED, {"path": HERE, "name": "n", "pin": True}),

@@ -271,8 +271,13 @@ def test_restore_says_which_of_the_paths_it_was_given_it_has_not(machine, projec
     assert (tmp_path / "out" / "src" / "a.py").exists()
 
 
+# a byte order mark, Windows line ends, a form feed, colours, a zero-width space, a line separator
+ODD = "\ufeffone\r\nold\r\n\x0c\x1b[1mbold\u200b\u2028end\r\n".encode()
+
+
 def test_a_patch_is_one_that_git_applies(machine, project, tmp_path):
     (project / "text").write_text("one\ntwo\n")
+    (project / "crlf").write_bytes(ODD)
     (project / "tool").write_text("#!/bin/sh\n")
     (project / "blank").touch()
     (project / "gone").write_text("gone\n")
@@ -282,6 +287,7 @@ def test_a_patch_is_one_that_git_applies(machine, project, tmp_path):
     first = str(sealed(machine)["number"])
     (project / "text").write_text("one\n2\n")
     (project / "text").chmod(0o755)
+    (project / "crlf").write_bytes(ODD.replace(b"old", b"new"))
     (project / "tool").chmod(0o755)
     (project / "tool").write_text("#!/bin/bash\n")
     (project / "blank").chmod(0o755)

@@ -320,8 +320,29 @@ EVENTS = b"HTTP/1.1 200 OK\r\nX-OpenOxide-Protocol: 1\r\nContent-Type: text/even
 def test_an_answer_that_cannot_be_is_an_error_and_never_a_result(foreign, client, said, error, message):
     foreign(said)
     with pytest.raises(error, match=message) as caught:
-        client.call("status", {}, lambda _progress: None)
+        client.call("rewind", {}, lambda _progress: None)
     assert type(caught.value) is error
+
+
+@pytest.mark.parametrize(("name", "times"), [("log", 2), ("rewind", 1), ("checkpoint", 1)])
+def test_only_what_changes_nothing_is_asked_again_of_a_daemon_that_went_away(path, name, times):
+    asked = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(path)
+        listener.listen()
+
+        def hang_up() -> None:
+            for _ in range(times):
+                connection, _ = listener.accept()
+                with connection:
+                    asked.append(connection.recv(1 << 16))
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with pytest.raises(DaemonUnreachableError, match="closed the connection"):
+            Client(path, autostart=False).call(name, {})
+        thread.join(SECONDS)
+    assert len(asked) == times
 
 
 @pytest.mark.parametrize("said", [b"", answer(b'{"ok": true}')[:-3], EVENTS])

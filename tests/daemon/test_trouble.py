@@ -82,8 +82,16 @@ def test_what_is_no_directory_is_not_watched(box, places, place, says, allow_bro
 
 @pytest.mark.parametrize("path", ["", "relative", "./relative", "/nul\0byte"])
 def test_a_path_that_names_no_place_is_refused(box, path):
-    with refused(box, "usage", path.partition("\0")[0] if "relative" in path else "path is missing"):
+    with refused(box, "usage", path if "relative" in path else "path is"):
         box.call("watch", path=path)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no /proc here")
+@pytest.mark.parametrize("allow_broad", [False, True])
+@pytest.mark.parametrize("place", ["/proc", "/proc/self/fdinfo"])
+def test_what_the_kernel_makes_up_is_not_watched(box, place, allow_broad):
+    with refused(box, "refused", "the kernel makes what is in it"):
+        box.call("watch", path=place, allow_broad=allow_broad)
 
 
 @pytest.mark.parametrize("place", ["users/me", "users/me/../me/.", "to_home", "users", "", "/"])

@@ -208,6 +208,17 @@ def test_a_conflict_names_the_process_that_holds_the_file(box):
     assert read(box, "a.ts") == {"a.ts": OLD["a.ts"] + "by the logger\nand more\n"}
 
 
+def test_an_exact_rewind_is_refused_as_a_whole_while_a_process_writes_to_one_of_its_files(box):
+    base = box.checkpoint()["id"]
+    with Program("neighbour", "file", box.root / "a.ts") as logger:
+        logger.ask("write by the logger")
+        (box.root / "newer").touch()
+        with pytest.raises(ConflictError) as refused:
+            box.rewind(base, exact=True)
+        assert f"held_open by pid {logger.pid}" in str(refused.value.details)
+        assert (box.root / "newer").exists()
+
+
 @pytest.fixture(name="database")
 def _database(box: Box) -> Iterator[Program]:
     with Program("neighbour", "database", box.root / "dev.db") as database:
