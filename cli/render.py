@@ -231,7 +231,9 @@ def pause(answer: PauseAnswer, now: datetime) -> str:
 
 def moved(answer: MoveAnswer, now: datetime) -> str:
     """Where a history goes on, and what differs there."""
-    where = f"the history of {printable(answer['old_root'])} goes on in {printable(answer['root'])}"
+    old, new = printable(answer["old_root"]), printable(answer["root"])
+    what = f"the history of {old}" if old != new else "the history of the directory that was there before"
+    where = f"{what} goes on in {new}"
     return f"{where}\n{checkpoint(answer['checkpoint'], now)}"
 
 

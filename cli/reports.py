@@ -59,9 +59,9 @@ _LIKENESS = {
 def lookalike(old: str, new: str, reason: str) -> str:
     """That ``new`` seems to be what ``old`` was, and what to type if so."""
     likeness = _LIKENESS.get(reason, "{new} looks like {old}").format(old=printable(old), new=printable(new))
-    names = f"{quoted(old)} {quoted(new)}"
-    join = "" if old == new else f", `oxide-ctl projects join {names}` makes both one project"
-    return f"note: {likeness}: `oxide-ctl projects move {names}` lets that history go on here{join}"
+    names, same = f"{quoted(old)} {quoted(new)}", " (the same path, a new directory)" if old == new else ""
+    join = "" if same else f", `oxide-ctl projects join {names}` makes both one project"
+    return f"note: {likeness}: `oxide-ctl projects move {names}`{same} lets that history go on here{join}"
 
 
 def quoted(path: str) -> str:

@@ -32,7 +32,7 @@ from openoxide.checkpoints.naming import (
 from openoxide.checkpoints.patch import GitFile, git_patch
 from openoxide.checkpoints.plan import within_paths
 from openoxide.checkpoints.timeline import Timeline
-from openoxide.checkpoints.tree import Tree
+from openoxide.checkpoints.tree import Tree, go_on_here, way_back
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import (
     LATE,
@@ -313,15 +313,11 @@ def _late(view: View, name: str, wanted: bytes) -> bytes:
 
 
 def restore(view: View, request: Request) -> RestoreAnswer:
-    """``restore CKPT --to DIR``: copy a past state out."""
+    """``restore CKPT --to DIR``: copy a past state out; also to where the worktree was, if nothing stands there."""
     checkpoint, note = named_checkpoint(view, text(request, "checkpoint"))
     chosen = paths(request, view.worktree.root)
     target = path(request, "to")
-    if _overlaps(os.path.realpath(target), view.worktree.root):
-        raise RefusedError(
-            f"{os.fsdecode(target)} is in the worktree, or holds it",
-            hint="use `oxide-ctl rewind`, or copy to another place",
-        )
+    anew = _refuse_inside(view.worktree.root, target)
     home = os.path.realpath(os.fsencode(view.timeline.database.path.parent))
     if _overlaps(os.path.realpath(target), home):
         # a file of the project may be called timeline.db
@@ -346,10 +342,23 @@ def restore(view: View, request: Request) -> RestoreAnswer:
         "written": [path_entry(p) for p in copied.written],
         "skipped": left_entries(copied.skipped),
         "notes": [
-            *filter(None, [note]),
+            *filter(None, [note, go_on_here(os.fsdecode(view.worktree.root)) if anew else ""]),
             *(f"{os.fsdecode(wanted)} is not in checkpoint #{checkpoint.number}" for wanted in absent),
         ],
     }
+
+
+def _refuse_inside(root: bytes, target: bytes) -> bool:
+    """Raises RefusedError for a copy into the worktree or around it. True where it is to be the root, which is gone."""
+    real, gone = os.path.realpath(target), not os.path.lexists(root)
+    if gone and real == root:
+        return True
+    if _overlaps(real, root):
+        raise RefusedError(
+            f"{os.fsdecode(target)} is in the worktree, or holds it",
+            hint=way_back(os.fsdecode(root)) if gone else "use `oxide-ctl rewind`, or copy to another place",
+        )
+    return False
 
 
 def _overlaps(target: bytes, root: bytes) -> bool:

@@ -40,7 +40,7 @@ def typed(request: Request, root: bytes, wanted: Collection[bytes]) -> str:
     if len(wanted) > FEW_PATHS:
         return "PATH..."
     here = os.path.realpath(path(request))
-    here = here if os.path.isdir(here) else os.path.dirname(here)
+    here = os.path.dirname(here) if os.path.isfile(here) else here  # as the command line takes it: it may be gone
     return " ".join(_word(os.path.relpath(os.path.join(root, each), here)) for each in wanted)
 
 

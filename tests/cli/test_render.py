@@ -356,6 +356,19 @@ def test_operations_and_projects_are_tables():
     """)
 
 
+@pytest.mark.parametrize(
+    ("old", "told"),
+    [
+        ("/old", "the history of /old goes on in /p"),
+        ("/p", "the history of the directory that was there before goes on in /p"),
+    ],
+)
+def test_a_move_to_the_same_path_is_told_as_one_to_another_directory(old, told):
+    answer = {"old_root": old, "root": "/p", "checkpoint": checkpoint()}
+
+    assert render.moved(answer, NOW).splitlines()[0] == told
+
+
 def test_an_operation_is_followed_by_what_came_too_late():
     late = [
         {"path": "my notes", "reason": "written while it was displaced", "checkpoint": "late:oooopppp"},

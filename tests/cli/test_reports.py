@@ -75,7 +75,10 @@ def test_a_likeness_names_the_command_that_says_it(reason):
 
 
 def test_a_directory_made_anew_has_nothing_to_be_joined_with():
-    assert "join" not in reports.lookalike("/here", "/here", "recreated")
+    note = reports.lookalike("/here", "/here", "recreated")
+
+    assert "join" not in note
+    assert "`oxide-ctl projects move /here /here` (the same path, a new directory)" in note
 
 
 def test_findings_come_with_what_to_do():

@@ -367,3 +367,13 @@ def test_a_root_that_is_gone_has_a_history(box, tmp_path):
     box.root.rename(tmp_path / "elsewhere")
 
     assert len(file(box)["items"]) == 1
+
+
+def test_what_is_proposed_for_a_root_that_is_gone_is_spelled_from_there(box, tmp_path):
+    write(box, "src/b", b"x")
+    seal(box)
+    (box.root / "src/b").unlink()
+    seal(box)
+    box.root.rename(tmp_path / "elsewhere")
+
+    assert "-- src/b`" in box.call("history", deleted=True)["hint"]
