@@ -42,8 +42,8 @@ def unwatched(answer: Mapping[str, Any]) -> str:
     lines = [f"no longer watching {printable(answer['root'])}"]
     if answer.get("remaining_bytes"):
         lines.append(
-            f"{size(answer['remaining_bytes'])} of its history stay on disk, in files of the store that hold other history"
-            " too: nothing names them any more, and nothing writes such files anew yet"
+            f"{size(answer['remaining_bytes'])} of its history stay readable on disk, in packs that hold other projects' history"
+            " too: no command shows them any more, and nothing rewrites such a pack yet; `oxide-ctl uninstall` removes all"
         )
     return "\n".join(lines)
 

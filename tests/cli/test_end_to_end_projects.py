@@ -24,6 +24,15 @@ def test_a_dry_watch_starts_a_daemon_and_writes_nothing(machine):
     assert (ended.code, ".oxideignore" in ended.complaint, ".env" in ended.text) == (0, True, True)
 
 
+def test_a_dry_watch_of_what_is_watched_does_not_promise_that_every_copy_can_go(machine, project):
+    (project / ".env").write_text("KEY=1")
+
+    told = machine.run("watch", "--dry-run").complaint
+
+    assert "`oxide-ctl unwatch --delete-history` takes those away that share no pack" in told
+    assert "`oxide-ctl uninstall` all of them" in told
+
+
 def test_a_dry_watch_of_what_cannot_be_watched_fails_as_watching_does(machine):
     assert machine.failure("watch", "missing", "--dry-run", code=2)["kind"] == "usage"
     assert machine.failure("watch", "/", "--dry-run", code=8)["kind"] == "refused"
