@@ -81,13 +81,13 @@ def version_seqs(db: Transaction, worktree: int, path: bytes, below: int | None,
     return [row[0] for row in found]
 
 
-def last_holding(db: Transaction, worktree: int, path: bytes) -> Position | None:
-    """The last kept checkpoint in which ``path`` stands."""
+def last_holding(db: Transaction, worktree: int, path: bytes, positions: Positions | None = None) -> Position | None:
+    """The last kept checkpoint in which ``path`` stands, in whatever version. ``positions``: all of them, if read already."""
     query = """
       select v.seq, v.kind between 1 and 4 from version v join path p on p.id = v.path
       where p.worktree = ? and p.path = ? order by v.seq desc
     """
-    positions, until = read_positions(db, worktree), None
+    positions, until = positions or read_positions(db, worktree), None
     # row by row: left at the first one that a checkpoint holds
     for seq, stands in raw(db).execute(query, (worktree, path)):
         if stands and (found := positions.last(seq, until)):

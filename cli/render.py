@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.protocol.rewinds import LateEntry, OperationItem
 
 MOST_PATHS = 20
+WIDEST = 60  # one long name does not push the rest of every line off the screen
 _POLLED = {
     "watch_limit": "there are more directories than the kernel lets this user watch (`oxide-ctl doctor`)",
     "instance_limit": "this user may have no further inotify instance (`oxide-ctl doctor`)",
@@ -299,10 +300,12 @@ def entry(listed: PathEntry) -> str:
 
 
 def table(rows: Sequence[tuple[str, ...]], right: tuple[int, ...] = ()) -> str:
-    """``rows`` in columns, the last one ragged; columns in ``right`` are right-aligned."""
+    """``rows`` in columns, the last one ragged; columns in ``right`` are right-aligned. A cell
+    wider than ``WIDEST`` moves what follows it in its own line only.
+    """
     if not rows:
         return ""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [min(WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
     widths[-1] = 0
     return "\n".join("  ".join(_cells(row, widths, right)).rstrip() for row in rows)
 
