@@ -13,6 +13,7 @@ from typing import Any
 
 from openoxide.checkpoints import journal, rows, store
 from openoxide.checkpoints.diff import Difference, differences
+from openoxide.checkpoints.history import left_out
 from openoxide.checkpoints.journal import OutcomeKind
 from openoxide.checkpoints.materialise import materialise, prepare_target
 from openoxide.checkpoints.model import ABSENT, Checkpoint, FileState, Kind, Worktree, Writer
@@ -122,9 +123,23 @@ def require_known(view: View, chosen: tuple[bytes, ...]) -> None:
     with view.timeline.database.reading() as db:
         for wanted in chosen:
             if wanted and not rows.ever_recorded(db, view.id, wanted) and not _stands(view.worktree.root, wanted):
-                raise NotFoundError(
+                raise unrecorded(db, view, wanted) or NotFoundError(
                     f"{os.fsdecode(wanted)} never was in {os.fsdecode(view.worktree.root)}", hint="check the spelling"
                 )
+
+
+def unrecorded(db: Transaction, view: View, wanted: bytes, at: Checkpoint | None = None) -> NotFoundError | None:
+    """The error for a path that lies in what is left out at a checkpoint (None: at any time), None if it does not."""
+    found = left_out(db, view.id, wanted, at.seq if at else None)
+    if found is None:
+        return None
+    folder, state = found
+    what = "it" if folder == wanted else f"its folder {os.fsdecode(folder)}"
+    where = f" at checkpoint {at.number}" if at else ""
+    return NotFoundError(
+        f"{os.fsdecode(wanted)} was not recorded{where}: {what} is left out ({skip_reason(state)})",
+        hint=f"`oxide-ctl show {at.number if at else 'last'}` lists everything that is left out",
+    )
 
 
 def _stands(root: bytes, wanted: bytes) -> bool:
@@ -276,11 +291,8 @@ def cat(view: View, request: Request) -> bytes:
     checkpoint, _ = named_checkpoint(view, name)
     with view.timeline.database.reading() as db:
         state = rows.states_at(db, view.id, checkpoint.seq, [wanted])[wanted]
-    if state.kind is Kind.SKIPPED:
-        raise NotFoundError(
-            f"{named} was not recorded at checkpoint {checkpoint.number}: {(state.target or b'').decode()}",
-            hint="run `oxide-ctl show` for everything that was skipped",
-        )
+        if not state.exists and (error := unrecorded(db, view, wanted, checkpoint)):
+            raise error
     if state.kind is Kind.DIRECTORY:
         raise UsageError(f"{named} is a directory at checkpoint {checkpoint.number}", hint="use `oxide-ctl restore`")
     if not state.exists:
@@ -326,6 +338,10 @@ def restore(view: View, request: Request) -> RestoreAnswer:
         )
     states = _chosen_states(view, checkpoint, chosen)
     if chosen and not any(state.exists for state in states.values()):
+        with view.timeline.database.reading() as db:
+            for wanted in chosen:
+                if error := unrecorded(db, view, wanted, checkpoint):
+                    raise error
         named = ", ".join(os.fsdecode(wanted) for wanted in chosen)
         raise NotFoundError(f"nothing existed at checkpoint {checkpoint.number} of {named}")
     require_known(view, chosen)

@@ -24,7 +24,7 @@ from openoxide.checkpoints.plan import within_paths
 from openoxide.checkpoints.search import Stretch, find_stretches, search_blobs
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import skip_reason, state_object, time_or_none
-from openoxide.daemon.operations.looking import View, require_known, writer_name
+from openoxide.daemon.operations.looking import View, require_known, unrecorded, writer_name
 from openoxide.daemon.operations.proposing import bring_back
 from openoxide.daemon.protocol import Items, path_entry
 from openoxide.daemon.protocol.checkpoints import (
@@ -77,7 +77,9 @@ def _file(view: View, request: Request) -> Items:
     with view.timeline.database.reading() as db:
         seqs = version_seqs(db, view.id, wanted, newer, limit + 1 if limit else None)
         if not seqs and newer is None:
-            raise NotFoundError(f"{os.fsdecode(wanted) or '.'} has no history", hint="check the spelling")
+            raise unrecorded(db, view, wanted) or NotFoundError(
+                f"{os.fsdecode(wanted) or '.'} has no history", hint="check the spelling"
+            )
         telling = _Telling(db, view, seqs)
     triples = zip(seqs, [*seqs[1:], None], [newer, *seqs], strict=False)
     return _page([telling.version(seq, older, until) for seq, older, until in triples], limit, lambda item: item["seq"])
