@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
 from openoxide.cli.render import shortened, table
-from openoxide.cli.units import count, size
+from openoxide.cli.units import count, localised, size
 from openoxide.daemon.protocol import PathEntry, printable
 from openoxide.errors import DaemonUnreachableError
 
@@ -69,7 +70,7 @@ def quoted(path: str) -> str:
     return shlex.quote(printable(path))
 
 
-def doctor(answer: Mapping[str, Any]) -> str:
+def doctor(answer: Mapping[str, Any], zone: tzinfo | None = None) -> str:
     """The findings, the worst first, and what to do about each."""
     daemon = answer["daemon"]
     if daemon:
@@ -78,14 +79,14 @@ def doctor(answer: Mapping[str, Any]) -> str:
         told = "no daemon answers"
     else:
         told = "nothing is known of the daemon"
-    lines = [told, *(line for problem in answer["problems"] for line in _problem(problem))]
+    lines = [told, *(line for problem in answer["problems"] for line in _problem(problem, zone))]
     return "\n".join([*lines, *([] if answer["problems"] else ["nothing is wrong"])])
 
 
-def _problem(problem: Mapping[str, Any]) -> list[str]:
+def _problem(problem: Mapping[str, Any], zone: tzinfo | None) -> list[str]:
     severity = "fixed" if problem["fixed"] else problem["severity"]
-    lines = [f"{severity:<8} {printable(problem['message'])}"]
-    return lines if problem["fixed"] else [*lines, f"         {printable(problem['hint'])}"]
+    lines = [f"{severity:<8} {printable(localised(problem['message'], zone))}"]
+    return lines if problem["fixed"] else [*lines, f"         {printable(localised(problem['hint'], zone))}"]
 
 
 def uninstall(answer: UninstallAnswer) -> str:

@@ -357,6 +357,21 @@ def test_operations_and_projects_are_tables():
 
 
 @pytest.mark.parametrize(
+    ("verb", "tool", "begins"),
+    [
+        ("began", None, "checkpoint #3"),
+        ("ended", None, "newest checkpoint #3"),
+        ("began", "t1", "newest checkpoint #3"),
+        ("ended", "t1", "newest checkpoint #3"),
+    ],
+)
+def test_a_checkpoint_that_a_turn_did_not_have_to_seal_is_only_the_newest(verb, tool, begins):
+    answer = {"turn": "p1", "tool": tool, "checkpoint": checkpoint(number=3, agent="codex", prompt="p0"), "notes": []}
+
+    assert render.window(answer, verb, NOW).splitlines()[1].startswith(begins)
+
+
+@pytest.mark.parametrize(
     ("old", "told"),
     [
         ("/old", "the history of /old goes on in /p"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta, timezone
+
 import pytest
 
 from openoxide.cli import reports
@@ -77,6 +79,15 @@ def test_a_directory_made_anew_has_nothing_to_be_joined_with():
 
     assert "join" not in note
     assert "`oxide-ctl projects move /here /here` (the same path, a new directory)" in note
+
+
+def test_the_times_of_findings_are_those_of_the_reader():
+    told = "paused until 2026-11-29T12:00:00.000Z"
+    problem = {"kind": "k", "severity": "note", "message": told, "hint": told, "fixed": False}
+
+    lines = reports.doctor({"problems": [problem], "daemon": None}, timezone(timedelta(hours=1))).splitlines()
+
+    assert [line.endswith("paused until 2026-11-29 13:00:00") for line in lines[1:]] == [True, True]
 
 
 def test_findings_come_with_what_to_do():
