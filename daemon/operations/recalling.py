@@ -111,7 +111,7 @@ def _way_back(
     for wanted in (*gone, newest):
         if at := last_holding(db, view.id, wanted):
             file = "the newest one" if sealed else "an older version of the newest one"
-            what = file if wanted == newest else "the folder that went with the newest one"
+            what = file if wanted == newest else "the folder"
             return f"{bring_back(request, view.worktree.root, at, wanted)} brings {what} back"
     return ""
 
