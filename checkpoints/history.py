@@ -10,8 +10,9 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from openoxide.checkpoints.model import FileState, Kind
 from openoxide.checkpoints.plan import within_paths
-from openoxide.checkpoints.rows import raw
+from openoxide.checkpoints.rows import raw, states_at, versions_at
 from openoxide.db import Transaction
 
 
@@ -81,18 +82,35 @@ def version_seqs(db: Transaction, worktree: int, path: bytes, below: int | None,
     return [row[0] for row in found]
 
 
-def last_holding(db: Transaction, worktree: int, path: bytes) -> Position | None:
-    """The last kept checkpoint in which ``path`` stands."""
+def last_holding(db: Transaction, worktree: int, path: bytes, positions: Positions | None = None) -> Position | None:
+    """The last kept checkpoint in which ``path`` stands, in whatever version. ``positions``: all of them, if read already."""
     query = """
       select v.seq, v.kind between 1 and 4 from version v join path p on p.id = v.path
       where p.worktree = ? and p.path = ? order by v.seq desc
     """
-    positions, until = read_positions(db, worktree), None
+    positions, until = positions or read_positions(db, worktree), None
     # row by row: left at the first one that a checkpoint holds
     for seq, stands in raw(db).execute(query, (worktree, path)):
         if stands and (found := positions.last(seq, until)):
             return found
         until = seq
+    return None
+
+
+def left_out(db: Transaction, worktree: int, path: bytes, seq: int | None = None) -> tuple[bytes, FileState] | None:
+    """The outermost of ``path`` and the folders above it that was left out at ``seq`` (None: at any time), and its state,
+    which has the reason.
+    """
+    parts = path.split(b"/")
+    for upto in (b"/".join(parts[:end]) for end in range(1, len(parts) + 1)):
+        if seq is None:
+            versions = versions_at(db, worktree, version_seqs(db, worktree, upto, None, None))
+            states = [versions[at].state for at in sorted(versions, reverse=True)]
+        else:
+            states = list(states_at(db, worktree, seq, [upto]).values())
+        for state in states:
+            if state.kind is Kind.SKIPPED:
+                return upto, state
     return None
 
 

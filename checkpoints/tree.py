@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import platform
+import shlex
 import stat
 import struct
 import sys
@@ -57,6 +58,19 @@ class RootIdentity:
         return (self.dev, self.ino) == (other.dev, other.ino) and born_alike
 
 
+def way_back(root: str) -> str:
+    """How a root that was deleted is written anew, with its history."""
+    at = shlex.quote(root)
+    again = f"`oxide-ctl -C {at} restore last --to {at}` (or an older one of `oxide-ctl -C {at} log`)"
+    return f"if it was deleted: {again} writes it anew, then {go_on_here(root)}"
+
+
+def go_on_here(root: str) -> str:
+    """How a directory that was made anew at ``root`` gets the history of the one before."""
+    at = shlex.quote(root)
+    return f"`oxide-ctl projects move {at} {at}` (the same path twice) lets the history go on in the new directory"
+
+
 def identity_of(path: bytes) -> RootIdentity:
     """The identity of the directory at ``path``. Raises OSError."""
     # O_PATH asks for no right to read the directory (open(2))
@@ -87,7 +101,7 @@ class Tree:
         except OSError as error:
             raise RootVanishedError(
                 f"{os.fsdecode(root)} cannot be opened: {error.strerror}",
-                hint="`oxide-ctl restore CKPT --to DIR` still copies its checkpoints out",
+                hint=way_back(os.fsdecode(root)),
             ) from error
         found = _identity_of_open(self.fd)
         self.dev = found.dev
@@ -99,7 +113,8 @@ class Tree:
             self.close()
             raise RootVanishedError(
                 f"{os.fsdecode(root)} is not the directory that was watched",
-                hint="`oxide-ctl restore CKPT --to DIR` copies its checkpoints out; `oxide-ctl watch` starts a new history",
+                hint=f"{go_on_here(os.fsdecode(root))}; `oxide-ctl restore CKPT --to DIR` copies its checkpoints out; "
+                "`oxide-ctl watch` starts a new history",
             )
 
     def close(self) -> None:

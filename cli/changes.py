@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Literal
 
-from openoxide.cli.render import author, entry, not_recorded, reference, shortened
+from openoxide.cli.render import WIDEST, author, entry, not_recorded, reference, shortened
 from openoxide.cli.units import count, local, localised, size
 from openoxide.daemon.protocol import printable
 
@@ -107,7 +107,7 @@ def _noted(item: DiffItem, *, verbose: bool) -> str:
 
 
 def _stat(items: Sequence[DiffItem]) -> list[str]:
-    width = max((len(printable(item["path"])) for item in items), default=0)
+    width = min(WIDEST, max((len(printable(item["path"])) for item in items), default=0))
     lines = [
         f"{item['status']}  {printable(item['path']):<{width}}  {_size(item['old'], item)} -> {_size(item['new'], item)}"
         for item in items

@@ -12,10 +12,10 @@ from openoxide.daemon.protocol import printable
 from openoxide.ids import short
 
 if TYPE_CHECKING:
-    from openoxide.daemon.protocol.checkpoints import MomentObject, SearchAnswer, StretchItem, VersionItem
+    from openoxide.daemon.protocol.checkpoints import GoneItem, MomentObject, SearchAnswer, StretchItem, VersionItem
 
 
-def versions(items: Sequence[VersionItem], zone: tzinfo | None = None, *, paths: bool) -> str:
+def versions(items: Sequence[VersionItem | GoneItem], zone: tzinfo | None = None, *, paths: bool) -> str:
     """One line a version, newest first as they come; with ``paths`` each names its own."""
     rows = [
         (
@@ -60,8 +60,11 @@ def _at(item: MomentObject, zone: tzinfo | None) -> str:
 
 
 def _checkpoint(item: MomentObject) -> str:
-    found = item["checkpoint"]
-    return f"#{found['number']} ({short(found['id'])})" if found else "in no checkpoint"
+    if found := item["checkpoint"]:
+        return f"#{found['number']} ({short(found['id'])})"
+    # only what vanished has it: a daemon of an earlier day does not say
+    older = item.get("last_sealed")
+    return f"in no checkpoint, an older one in #{older['number']}" if older else "in no checkpoint"  # type: ignore[index]
 
 
 def _size(item: VersionItem) -> str:

@@ -12,7 +12,7 @@ from datetime import datetime, tzinfo
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from openoxide.cli.units import ago, count, duration, local, localised, size, until
+from openoxide.cli.units import ago, closely, count, duration, local, localised, size, until
 from openoxide.daemon.protocol import PathEntry, printable
 from openoxide.ids import short
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.protocol.rewinds import LateEntry, OperationItem
 
 MOST_PATHS = 20
+WIDEST = 60  # one long name does not push the rest of every line off the screen
 _POLLED = {
     "watch_limit": "there are more directories than the kernel lets this user watch (`oxide-ctl doctor`)",
     "instance_limit": "this user may have no further inotify instance (`oxide-ctl doctor`)",
@@ -137,8 +138,11 @@ def watch(answer: WatchAnswer, now: datetime) -> str:
 
 def window(answer: WindowAnswer, verb: str, now: datetime) -> str:
     """A turn or tool call that began or ended."""
+    # only the begin of a turn always seals one: else, with nothing changed, it may be another session's
+    sealed = checkpoint(answer["checkpoint"], now)
+    told = sealed if verb == "began" and not answer["tool"] else f"newest {sealed}"
     noun = f"tool call {printable(answer['tool'])}" if answer["tool"] else f"turn {printable(answer['turn'])}"
-    return "\n".join([f"{noun} {verb}", checkpoint(answer["checkpoint"], now), *map(_note, answer["notes"])])
+    return "\n".join([f"{noun} {verb}", told, *map(_note, answer["notes"])])
 
 
 def restore(answer: RestoreAnswer, *, verbose: bool = False) -> str:
@@ -217,7 +221,11 @@ def _end_of_pause(item: WorktreeStatus, now: datetime) -> str:
     if not item.get("paused_at"):  # a daemon of an earlier day does not say
         return ""
     end = item["paused_until"]
-    return f"ends {until(end, now)}" if end else f"until `oxide-ctl unpause {shlex.quote(printable(item['root']))}`"
+    return (
+        f"ends {until(end, now, closely)}"
+        if end
+        else f"until `oxide-ctl unpause {shlex.quote(printable(item['root']))}`"
+    )
 
 
 def pause(answer: PauseAnswer, now: datetime) -> str:
@@ -225,13 +233,15 @@ def pause(answer: PauseAnswer, now: datetime) -> str:
     root, end = printable(answer["root"]), answer["paused_until"]
     if not answer["paused_at"]:
         return f"recording {root}\n{checkpoint(answer['checkpoint'], now)}"
-    ends = f"it ends {until(end, now)}" if end else "`oxide-ctl unpause` ends it"
+    ends = f"it ends {until(end, now, closely)}" if end else "`oxide-ctl unpause` ends it"
     return f"paused {root}: nothing is recorded, {ends}\n{checkpoint(answer['checkpoint'], now)}"
 
 
 def moved(answer: MoveAnswer, now: datetime) -> str:
     """Where a history goes on, and what differs there."""
-    where = f"the history of {printable(answer['old_root'])} goes on in {printable(answer['root'])}"
+    old, new = printable(answer["old_root"]), printable(answer["root"])
+    what = f"the history of {old}" if old != new else "the history of the directory that was there before"
+    where = f"{what} goes on in {new}"
     return f"{where}\n{checkpoint(answer['checkpoint'], now)}"
 
 
@@ -297,10 +307,12 @@ def entry(listed: PathEntry) -> str:
 
 
 def table(rows: Sequence[tuple[str, ...]], right: tuple[int, ...] = ()) -> str:
-    """``rows`` in columns, the last one ragged; columns in ``right`` are right-aligned."""
+    """``rows`` in columns, the last one ragged; columns in ``right`` are right-aligned. A cell
+    wider than ``WIDEST`` moves what follows it in its own line only.
+    """
     if not rows:
         return ""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [min(WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
     widths[-1] = 0
     return "\n".join("  ".join(_cells(row, widths, right)).rstrip() for row in rows)
 

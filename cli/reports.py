@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
 from openoxide.cli.render import shortened, table
-from openoxide.cli.units import count, size
+from openoxide.cli.units import count, localised, size
 from openoxide.daemon.protocol import PathEntry, printable
 from openoxide.errors import DaemonUnreachableError
 
@@ -42,8 +43,8 @@ def unwatched(answer: Mapping[str, Any]) -> str:
     lines = [f"no longer watching {printable(answer['root'])}"]
     if answer.get("remaining_bytes"):
         lines.append(
-            f"{size(answer['remaining_bytes'])} of its history stay on disk, in files of the store that hold other history"
-            " too: nothing names them any more, and nothing writes such files anew yet"
+            f"{size(answer['remaining_bytes'])} of its history stay readable on disk, in packs that hold other projects' history"
+            " too: no command shows them any more, and nothing rewrites such a pack yet; `oxide-ctl uninstall` removes all"
         )
     return "\n".join(lines)
 
@@ -59,9 +60,9 @@ _LIKENESS = {
 def lookalike(old: str, new: str, reason: str) -> str:
     """That ``new`` seems to be what ``old`` was, and what to type if so."""
     likeness = _LIKENESS.get(reason, "{new} looks like {old}").format(old=printable(old), new=printable(new))
-    names = f"{quoted(old)} {quoted(new)}"
-    join = "" if old == new else f", `oxide-ctl projects join {names}` makes both one project"
-    return f"note: {likeness}: `oxide-ctl projects move {names}` lets that history go on here{join}"
+    names, same = f"{quoted(old)} {quoted(new)}", " (the same path, a new directory)" if old == new else ""
+    join = "" if same else f", `oxide-ctl projects join {names}` makes both one project"
+    return f"note: {likeness}: `oxide-ctl projects move {names}`{same} lets that history go on here{join}"
 
 
 def quoted(path: str) -> str:
@@ -69,7 +70,7 @@ def quoted(path: str) -> str:
     return shlex.quote(printable(path))
 
 
-def doctor(answer: Mapping[str, Any]) -> str:
+def doctor(answer: Mapping[str, Any], zone: tzinfo | None = None) -> str:
     """The findings, the worst first, and what to do about each."""
     daemon = answer["daemon"]
     if daemon:
@@ -78,14 +79,14 @@ def doctor(answer: Mapping[str, Any]) -> str:
         told = "no daemon answers"
     else:
         told = "nothing is known of the daemon"
-    lines = [told, *(line for problem in answer["problems"] for line in _problem(problem))]
+    lines = [told, *(line for problem in answer["problems"] for line in _problem(problem, zone))]
     return "\n".join([*lines, *([] if answer["problems"] else ["nothing is wrong"])])
 
 
-def _problem(problem: Mapping[str, Any]) -> list[str]:
+def _problem(problem: Mapping[str, Any], zone: tzinfo | None) -> list[str]:
     severity = "fixed" if problem["fixed"] else problem["severity"]
-    lines = [f"{severity:<8} {printable(problem['message'])}"]
-    return lines if problem["fixed"] else [*lines, f"         {printable(problem['hint'])}"]
+    lines = [f"{severity:<8} {printable(localised(problem['message'], zone))}"]
+    return lines if problem["fixed"] else [*lines, f"         {printable(localised(problem['hint'], zone))}"]
 
 
 def uninstall(answer: UninstallAnswer) -> str:

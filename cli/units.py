@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta, tzinfo
 from itertools import pairwise
 
@@ -51,6 +52,14 @@ def nearest(ms: int) -> str:
     return f"{(ms + length // 2) // length}{unit}"
 
 
+def closely(ms: int) -> str:
+    """The two largest units, the second one rounded to the nearest and left out at 0: ``1h 30m``, ``1h``."""
+    lengths = list(_UNITS_MS.values())
+    first = next((index for index, length in enumerate(lengths) if ms >= length), len(lengths) - 1)
+    unit = lengths[min(first + 1, len(lengths) - 1)]
+    return re.sub(" 0[a-z]$", "", duration((ms + unit // 2) // unit * unit))
+
+
 def local(text: str, zone: tzinfo | None = None) -> str:
     """A moment on the user's clock (``zone`` None), to the second."""
     return datetime.fromisoformat(text).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S")
@@ -76,10 +85,10 @@ def ago(text: str, now: datetime) -> str:
     return f"{coarse(passed)} ago" if passed >= _UNITS_MS["s"] else "just now"
 
 
-def until(text: str, now: datetime) -> str:
+def until(text: str, now: datetime, told: Callable[[int], str] = nearest) -> str:
     """``in 30d``, or ``now`` once the moment has come."""
     left = _ms_between(now, datetime.fromisoformat(text))
-    return f"in {nearest(left)}" if left > 0 else "now"
+    return f"in {told(left)}" if left > 0 else "now"
 
 
 def span_ms(text: str) -> int:

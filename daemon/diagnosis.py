@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from openoxide.checkpoints.tree import go_on_here, way_back
 from openoxide.daemon.attachment import INSTANCE_LIMIT, WATCH_LIMIT
 from openoxide.daemon.cadence import NETWORK_FS
 from openoxide.daemon.protocol.health import IdleTurnObject
@@ -14,6 +15,7 @@ from openoxide.health import ERROR, NOTE, WARNING, Problem, tree_problems
 ENOUGH_WATCHES, ENOUGH_INSTANCES = 524_288, 1_024
 EARLIEST_MS = 1_767_225_600_000  # 2026-01-01: before this program was written
 SKEW_MS = 60_000
+ROOT_GONE, ROOT_REPLACED = "the root is gone", "another directory has taken the place of the root"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +64,9 @@ def _state(tree: TreeFacts) -> list[Problem]:
         hint = f"`oxide-ctl unpause {shlex.quote(tree.root)}` ends it"
         return [Problem("paused", NOTE, f"{tree.root} is paused{end}", hint)]
     if tree.state == "paused":
-        root = shlex.quote(tree.root)
-        hint = f"if it was moved: `oxide-ctl projects move {root} NEW`; else `oxide-ctl unwatch {root}`"
+        moved = f"if it was moved: `oxide-ctl projects move {shlex.quote(tree.root)} NEW`"
+        again = way_back(tree.root) if tree.reason == ROOT_GONE else go_on_here(tree.root)
+        hint = f"{moved}; {again}; else `oxide-ctl unwatch {shlex.quote(tree.root)}`"
         return [Problem("root_gone", ERROR, f"{tree.root} is not recorded: {tree.reason}", hint)]
     # limits are told once for all trees, a file system by tree_problems
     if tree.state == "degraded" and tree.reason not in (WATCH_LIMIT, INSTANCE_LIMIT, NETWORK_FS):

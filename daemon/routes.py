@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from openoxide.clock import rfc3339
 from openoxide.daemon.operations import (
     checkpointing,
     declaring,
@@ -26,11 +27,14 @@ from openoxide.daemon.operations import (
 )
 from openoxide.daemon.operations.looking import View
 from openoxide.daemon.requests import Request, path
-from openoxide.errors import NotFoundError, RootVanishedError
+from openoxide.errors import NotFoundError, RefusedError, RootVanishedError
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Handler, Reporter
     from openoxide.daemon.service import Service
+
+NOT_RECORDED = (NotFoundError, RefusedError, RootVanishedError)
+"""Why nothing can be added to a history that can still be read: not watched, paused, gone."""
 
 LOOKING: Mapping[str, Callable[[View, Request], Any]] = {
     "diff": looking.diff,
@@ -104,12 +108,15 @@ def _diff(service: Service) -> Handler:
 
 
 def _history(service: Service) -> Handler:
-    """A history ends with what stands there now, where that is watched."""
+    """A history ends with what stands there now, where that is watched and not paused."""
 
     def handle(request: Request, report: Reporter) -> Any:
-        worktree = service.known(path(request))
-        with suppress(NotFoundError, RootVanishedError), service.using(path(request)) as watched:
+        with suppress(*NOT_RECORDED), service.using(path(request)) as watched:
             watched.record()
-        return recalling.history(service.view(worktree), request, report)
+        worktree = service.known(path(request))
+        answer = recalling.history(service.view(worktree), request, report)
+        if worktree.paused_ms is None:
+            return answer
+        return {**answer, "note": f"paused since {rfc3339(worktree.paused_ms)}: what changed since then is not in this"}
 
     return handle

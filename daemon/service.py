@@ -110,6 +110,10 @@ class Service:
         """The innermost watched worktree that holds ``path``. Raises NotFoundError."""
         real = os.path.realpath(path)
         holding = [w for w in self.all_watched() if holds(w.worktree.root, real)]
+        if not holding and not os.path.lexists(path):
+            raise NotFoundError(
+                f"{os.fsdecode(path)} does not exist", hint="change to a project, or choose one with -C"
+            )
         if not holding:
             hint = f"run `oxide-ctl watch {os.fsdecode(path)}`, or choose another with -C"
             hint = "change to a project, or choose one with -C" if is_broad(real) else hint

@@ -50,6 +50,7 @@ def history(
     answer = cli.client.history(cli.path, file=None if path is None else cli.absolute(path), paths=within, limit=limit)
     cli.out.answer(answer, lambda: past.versions(answer["items"], paths=deleted))
     _tell_more(cli, more="next" in answer, limit=limit)
+    cli.out.note(answer.get("note", ""))
     cli.out.hint(answer.get("hint", ""))
     return EXIT_DONE
 
@@ -61,6 +62,7 @@ def _search(cli: Cli, text: str, within: Sequence[str], limit: int | None, *, bi
         answer = cli.client.search(cli.path, text, binary=binary, paths=within, limit=limit, progress=report)
     cli.out.answer(answer, lambda: past.search(answer))
     _tell_more(cli, more="next" in answer, limit=limit)
+    cli.out.note(answer.get("note", ""))
     return EXIT_PARTIAL if answer["damaged"] else EXIT_DONE
 
 

@@ -47,9 +47,12 @@ def _survey(cli: Cli, root: str, *, allow_broad: bool) -> int:
     cli.out.answer(answer, lambda: reports.survey(answer, verbose=cli.out.verbose))
     _mention(cli, answer["root"], answer["lookalikes"])
     if answer["secrets"]:
-        cli.out.note("hint: what must not be copied is named in `.oxideignore`, in the syntax of `.gitignore`")
+        cli.out.hint("what must not be copied is named in `.oxideignore`, in the syntax of `.gitignore`")
         if answer["watching"]:
-            cli.out.note("hint: copies that were made stay; only `oxide-ctl unwatch --delete-history` takes them away")
+            cli.out.hint(
+                "copies that were made stay; `oxide-ctl unwatch --delete-history` takes those away that share no pack with "
+                "another project's history, `oxide-ctl uninstall` all of them"
+            )
     return EXIT_DONE
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from openoxide.checkpoints import journal, rows, store
 from openoxide.checkpoints.diff import Difference, differences
+from openoxide.checkpoints.history import left_out
 from openoxide.checkpoints.journal import OutcomeKind
 from openoxide.checkpoints.materialise import materialise, prepare_target
 from openoxide.checkpoints.model import ABSENT, Checkpoint, FileState, Kind, Worktree, Writer
@@ -32,7 +33,7 @@ from openoxide.checkpoints.naming import (
 from openoxide.checkpoints.patch import GitFile, git_patch
 from openoxide.checkpoints.plan import within_paths
 from openoxide.checkpoints.timeline import Timeline
-from openoxide.checkpoints.tree import Tree
+from openoxide.checkpoints.tree import Tree, go_on_here, way_back
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import (
     LATE,
@@ -122,9 +123,23 @@ def require_known(view: View, chosen: tuple[bytes, ...]) -> None:
     with view.timeline.database.reading() as db:
         for wanted in chosen:
             if wanted and not rows.ever_recorded(db, view.id, wanted) and not _stands(view.worktree.root, wanted):
-                raise NotFoundError(
+                raise unrecorded(db, view, wanted) or NotFoundError(
                     f"{os.fsdecode(wanted)} never was in {os.fsdecode(view.worktree.root)}", hint="check the spelling"
                 )
+
+
+def unrecorded(db: Transaction, view: View, wanted: bytes, at: Checkpoint | None = None) -> NotFoundError | None:
+    """The error for a path that lies in what is left out at a checkpoint (None: at any time), None if it does not."""
+    found = left_out(db, view.id, wanted, at.seq if at else None)
+    if found is None:
+        return None
+    folder, state = found
+    what = "it" if folder == wanted else f"its folder {os.fsdecode(folder)}"
+    where = f" at checkpoint {at.number}" if at else ""
+    return NotFoundError(
+        f"{os.fsdecode(wanted)} was not recorded{where}: {what} is left out ({skip_reason(state)})",
+        hint=f"`oxide-ctl show {at.number if at else 'last'}` lists everything that is left out",
+    )
 
 
 def _stands(root: bytes, wanted: bytes) -> bool:
@@ -276,11 +291,8 @@ def cat(view: View, request: Request) -> bytes:
     checkpoint, _ = named_checkpoint(view, name)
     with view.timeline.database.reading() as db:
         state = rows.states_at(db, view.id, checkpoint.seq, [wanted])[wanted]
-    if state.kind is Kind.SKIPPED:
-        raise NotFoundError(
-            f"{named} was not recorded at checkpoint {checkpoint.number}: {(state.target or b'').decode()}",
-            hint="run `oxide-ctl show` for everything that was skipped",
-        )
+        if not state.exists and (error := unrecorded(db, view, wanted, checkpoint)):
+            raise error
     if state.kind is Kind.DIRECTORY:
         raise UsageError(f"{named} is a directory at checkpoint {checkpoint.number}", hint="use `oxide-ctl restore`")
     if not state.exists:
@@ -313,15 +325,11 @@ def _late(view: View, name: str, wanted: bytes) -> bytes:
 
 
 def restore(view: View, request: Request) -> RestoreAnswer:
-    """``restore CKPT --to DIR``: copy a past state out."""
+    """``restore CKPT --to DIR``: copy a past state out; also to where the worktree was, if nothing stands there."""
     checkpoint, note = named_checkpoint(view, text(request, "checkpoint"))
     chosen = paths(request, view.worktree.root)
     target = path(request, "to")
-    if _overlaps(os.path.realpath(target), view.worktree.root):
-        raise RefusedError(
-            f"{os.fsdecode(target)} is in the worktree, or holds it",
-            hint="use `oxide-ctl rewind`, or copy to another place",
-        )
+    anew = _refuse_inside(view.worktree.root, target)
     home = os.path.realpath(os.fsencode(view.timeline.database.path.parent))
     if _overlaps(os.path.realpath(target), home):
         # a file of the project may be called timeline.db
@@ -330,6 +338,10 @@ def restore(view: View, request: Request) -> RestoreAnswer:
         )
     states = _chosen_states(view, checkpoint, chosen)
     if chosen and not any(state.exists for state in states.values()):
+        with view.timeline.database.reading() as db:
+            for wanted in chosen:
+                if error := unrecorded(db, view, wanted, checkpoint):
+                    raise error
         named = ", ".join(os.fsdecode(wanted) for wanted in chosen)
         raise NotFoundError(f"nothing existed at checkpoint {checkpoint.number} of {named}")
     require_known(view, chosen)
@@ -346,10 +358,23 @@ def restore(view: View, request: Request) -> RestoreAnswer:
         "written": [path_entry(p) for p in copied.written],
         "skipped": left_entries(copied.skipped),
         "notes": [
-            *filter(None, [note]),
+            *filter(None, [note, go_on_here(os.fsdecode(view.worktree.root)) if anew else ""]),
             *(f"{os.fsdecode(wanted)} is not in checkpoint #{checkpoint.number}" for wanted in absent),
         ],
     }
+
+
+def _refuse_inside(root: bytes, target: bytes) -> bool:
+    """Raises RefusedError for a copy into the worktree or around it. True where it is to be the root, which is gone."""
+    real, gone = os.path.realpath(target), not os.path.lexists(root)
+    if gone and real == root:
+        return True
+    if _overlaps(real, root):
+        raise RefusedError(
+            f"{os.fsdecode(target)} is in the worktree, or holds it",
+            hint=way_back(os.fsdecode(root)) if gone else "use `oxide-ctl rewind`, or copy to another place",
+        )
+    return False
 
 
 def _overlaps(target: bytes, root: bytes) -> bool:

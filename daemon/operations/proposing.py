@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from openoxide.checkpoints import rows
 from openoxide.checkpoints.history import Position, last_holding
 from openoxide.checkpoints.model import ABSENT, Checkpoint
-from openoxide.daemon.operations.looking import View
+from openoxide.daemon.operations.looking import View, unrecorded
 from openoxide.daemon.requests import Request, path
 
 FEW_PATHS = 3
@@ -29,6 +29,9 @@ def absences(
         then, now = (rows.states_at(db, view.id, seq, chosen) for seq in (target.seq, now_seq))
         for wanted in filter(None, chosen):
             if then[wanted] == ABSENT and now[wanted] == ABSENT:
+                if error := unrecorded(db, view, wanted, target):
+                    yield error.message
+                    continue
                 at = last_holding(db, view.id, wanted)
                 command = bring_back(request, view.worktree.root, at, wanted) if at else ""
                 has_it = f"; #{at.number} has it: {command}" if at else ", nor in another"
@@ -40,7 +43,7 @@ def typed(request: Request, root: bytes, wanted: Collection[bytes]) -> str:
     if len(wanted) > FEW_PATHS:
         return "PATH..."
     here = os.path.realpath(path(request))
-    here = here if os.path.isdir(here) else os.path.dirname(here)
+    here = os.path.dirname(here) if os.path.isfile(here) else here  # as the command line takes it: it may be gone
     return " ".join(_word(os.path.relpath(os.path.join(root, each), here)) for each in wanted)
 
 

@@ -11,16 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 from openoxide.checkpoints import rows
 from openoxide.checkpoints.diff import Status, status_of
-from openoxide.checkpoints.history import Position, Vanished, read_positions, vanished, version_seqs
+from openoxide.checkpoints.history import (
+    Position,
+    Vanished,
+    last_holding,
+    read_positions,
+    vanished,
+    version_seqs,
+)
 from openoxide.checkpoints.model import ABSENT, FileState, Kind
+from openoxide.checkpoints.plan import within_paths
 from openoxide.checkpoints.search import Stretch, find_stretches, search_blobs
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import skip_reason, state_object, time_or_none
-from openoxide.daemon.operations.looking import View, require_known, writer_name
+from openoxide.daemon.operations.looking import View, require_known, unrecorded, writer_name
 from openoxide.daemon.operations.proposing import bring_back
 from openoxide.daemon.protocol import Items, path_entry
 from openoxide.daemon.protocol.checkpoints import (
     CheckpointReference,
+    GoneItem,
     MomentObject,
     SearchAnswer,
     StretchItem,
@@ -68,7 +77,9 @@ def _file(view: View, request: Request) -> Items:
     with view.timeline.database.reading() as db:
         seqs = version_seqs(db, view.id, wanted, newer, limit + 1 if limit else None)
         if not seqs and newer is None:
-            raise NotFoundError(f"{os.fsdecode(wanted) or '.'} has no history", hint="check the spelling")
+            raise unrecorded(db, view, wanted) or NotFoundError(
+                f"{os.fsdecode(wanted) or '.'} has no history", hint="check the spelling"
+            )
         telling = _Telling(db, view, seqs)
     triples = zip(seqs, [*seqs[1:], None], [newer, *seqs], strict=False)
     return _page([telling.version(seq, older, until) for seq, older, until in triples], limit, lambda item: item["seq"])
@@ -80,11 +91,29 @@ def _deleted(view: View, request: Request) -> Items:
     with view.timeline.database.reading() as db:
         found = vanished(db, view.id, chosen, _cursor(request), limit + 1 if limit else None)
         telling = _Telling(db, view, [seq for gone in found for seq in (gone.seq, gone.gone_seq)])
-    answer = _page([telling.gone(item) for item in found], limit, lambda item: item["seq"])
-    held = ((item, at) for item in found if (at := telling.held_last(item)))
-    for newest, at in islice(held, 1):
-        answer["hint"] = f"{bring_back(request, view.worktree.root, at, newest.path)} brings the newest one back"
+        answer = _page([telling.gone(db, item) for item in found], limit, lambda item: item["seq"])
+        had = (item for item, told in zip(found, answer["items"], strict=False) if told["last_sealed"])
+        for newest in islice(had, 1):
+            answer["hint"] = _way_back(db, view, request, newest.path, chosen, sealed=bool(telling.held_last(newest)))
     return answer
+
+
+def _way_back(
+    db: Transaction, view: View, request: Request, newest: bytes, chosen: tuple[bytes, ...], *, sealed: bool
+) -> str:
+    """The command that brings the newest of what vanished back, with the topmost directory that is gone with it; empty
+    where no checkpoint has it. ``sealed``: one has its last version.
+    """
+    parts = newest.split(b"/")
+    above = [b"/".join(parts[:end]) for end in range(1, len(parts))]
+    now = rows.states_at(db, view.id, rows.read_head(db, view.id).seq, above)
+    gone = [folder for folder in above if now[folder] == ABSENT and within_paths(folder, chosen)]
+    for wanted in (*gone, newest):
+        if at := last_holding(db, view.id, wanted):
+            file = "the newest one" if sealed else "an older version of the newest one"
+            what = file if wanted == newest else "the folder"
+            return f"{bring_back(request, view.worktree.root, at, wanted)} brings {what} back"
+    return ""
 
 
 def _search(view: View, request: Request, report: Reporter) -> SearchAnswer:
@@ -117,6 +146,7 @@ class _Telling:
     """Positions as answers show them: when, who, and in which checkpoint."""
 
     def __init__(self, db: Transaction, view: View, seqs: Sequence[int]) -> None:
+        self._worktree = view.id
         self._versions = rows.versions_at(db, view.id, seqs)
         self._positions = read_positions(db, view.id)
         writers = {version.writer for version in self._versions.values()}
@@ -128,10 +158,14 @@ class _Telling:
         status = status_of(ABSENT if older is None else self._versions[older].state, state)
         return self._item(seq, status.value if status else None, state, self._positions.first(seq, until))
 
-    def gone(self, item: Vanished) -> VersionItem:
-        """A path that vanished: when and through whom, with the state and the checkpoint that held it last."""
-        state = self._versions[item.seq].state
-        return self._item(item.gone_seq, Status.DELETED.value, state, self.held_last(item))
+    def gone(self, db: Transaction, item: Vanished) -> GoneItem:
+        """A path that vanished: when and through whom, with its last state, the checkpoint that held that last, and the last
+        one with any version of it.
+        """
+        state, held = self._versions[item.seq].state, self.held_last(item)
+        sealed = held or last_holding(db, self._worktree, item.path, self._positions)
+        told = self._item(item.gone_seq, Status.DELETED.value, state, held)
+        return {**told, "last_sealed": _reference(sealed) if sealed else None}
 
     def held_last(self, item: Vanished) -> Position | None:
         """The last checkpoint that holds a path that vanished; None for what never was recorded."""

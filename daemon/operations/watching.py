@@ -16,6 +16,7 @@ from openoxide.checkpoints.model import Trigger, Worktree
 from openoxide.checkpoints.tree import identity_of, recorded_identity
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, idle_turn_object, time_or_none
+from openoxide.daemon.diagnosis import ROOT_GONE, ROOT_REPLACED
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
 from openoxide.daemon.operations.looking import holds, is_broad
 from openoxide.daemon.protocol import Items, printable
@@ -302,15 +303,14 @@ def state_of(watched: Watched) -> tuple[str, str]:
 def _state(watched: Watched) -> tuple[str, str]:
     if watched.capturing:
         return "capturing", ""
-    if not watched.attached:
-        exists = os.path.isdir(watched.worktree.root)
-        return ("capturing", "not attached yet") if exists else ("paused", "the root is gone")
     try:
         same = identity_of(watched.worktree.root).same_as(watched.identity)
     except OSError:
-        return "paused", "the root is gone"
+        return "paused", ROOT_GONE
     if not same:
-        return "paused", "another directory has taken the place of the root"
+        return "paused", ROOT_REPLACED
+    if not watched.attached:
+        return "capturing", "not attached yet"
     if watched.trouble:
         return "degraded", watched.trouble
     return ("degraded", watched.polled) if watched.polled else ("watching", "")

@@ -155,6 +155,14 @@ class VersionItem(MomentObject):
     state: StateObject | None
 
 
+class GoneItem(VersionItem):
+    """What vanished. ``last_sealed``: the last checkpoint that holds any version of it, where ``checkpoint`` is None because
+    the last version was in none.
+    """
+
+    last_sealed: CheckpointReference | None
+
+
 class StretchItem(TypedDict):
     """Versions of one path that hold a text, one after the other. ``vanished``: None where it still stands there, or where
     ``reason`` is ``not_searched``: what came then is binary or damaged. Another ``reason`` is why the path was not recorded

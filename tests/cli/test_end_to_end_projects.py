@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,15 @@ def test_a_dry_watch_starts_a_daemon_and_writes_nothing(machine):
     assert [entry.name for entry in machine.project.iterdir()] == [".env"]
     ended = machine.run("watch", "--dry-run")
     assert (ended.code, ".oxideignore" in ended.complaint, ".env" in ended.text) == (0, True, True)
+
+
+def test_a_dry_watch_of_what_is_watched_does_not_promise_that_every_copy_can_go(machine, project):
+    (project / ".env").write_text("KEY=1")
+
+    told = machine.run("watch", "--dry-run").complaint
+
+    assert "`oxide-ctl unwatch --delete-history` takes those away that share no pack" in told
+    assert "`oxide-ctl uninstall` all of them" in told
 
 
 def test_a_dry_watch_of_what_cannot_be_watched_fails_as_watching_does(machine):
@@ -215,3 +225,32 @@ def test_an_uninstall_that_cannot_ask_a_daemon_deletes_nothing(machine, project)
 
     assert (ended.code, ended.json["error"]["kind"]) == (6, "daemon_unreachable")
     assert (machine.home / "timeline.db").exists()
+
+
+def test_a_deleted_project_comes_back_by_the_commands_that_are_told(machine, project, tmp_path):
+    sealed(machine, "before")
+    was = tree_of(project)
+    shutil.rmtree(project)
+    told = [
+        machine.run("doctor", cwd=tmp_path).text,
+        machine.run("-C", str(project), "rewind", "last", "--yes", cwd=tmp_path).complaint,
+        machine.run("-C", str(project), "restore", "last", "--to", str(project / "src"), cwd=tmp_path).complaint,
+    ]
+    restore, move = f"-C {project} restore last --to {project}", f"projects move {project} {project}"
+    assert all(f"`oxide-ctl {restore}`" in text and f"`oxide-ctl {move}`" in text for text in told)
+
+    answer = machine.run("--json", *restore.split(), cwd=tmp_path).json
+    assert f"`oxide-ctl {move}`" in answer["notes"][0]
+    assert machine.run(*move.split(), cwd=tmp_path).code == 0
+
+    assert diff_trees(was, tree_of(project)) == []
+    assert [item["name"] for item in machine.json("log")["items"]] == ["before", None]
+    (project / "more").write_text("x")
+    assert machine.json("checkpoint")["changed"]["added"] == 1
+
+
+def test_a_folder_that_does_not_exist_is_not_to_be_watched(machine, project, tmp_path):
+    error = machine.failure("-C", str(tmp_path / "nowhere"), "log", code=5)
+
+    assert error["message"] == f"{tmp_path}/nowhere does not exist"
+    assert "watch" not in error["hint"]

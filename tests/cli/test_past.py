@@ -37,6 +37,22 @@ def test_versions_are_a_table():
     assert past.versions([], UTC, paths=True) == "nothing vanished"
 
 
+def test_what_vanished_unsealed_names_the_checkpoint_with_an_older_version():
+    items = [version(checkpoint=None, status="D", last_sealed=HELD), version(status="D", last_sealed=HELD)]
+
+    assert past.versions(items, UTC, paths=True) == screen("""
+        2026-11-29 12:00:00  D  in no checkpoint, an older one in #3  10 B  src/a.py  unknown
+        2026-11-29 12:00:00  D  #3 (kmqzvwxy)                         10 B  src/a.py  unknown
+    """).replace("\n        ", "\n")
+
+
+def test_one_long_path_does_not_widen_every_line():
+    short, long = past.versions([version(), version(path="x" * 400)], UTC, paths=True).splitlines()
+
+    assert len(short) < 120
+    assert long.endswith("x  unknown")
+
+
 def test_a_search_tells_from_when_to_when():
     stretch = {
         "path": "src/a.py",

@@ -30,6 +30,17 @@ def test_paths_are_relative_to_the_directory_of_the_option(run, daemon, tmp_path
     ]
 
 
+def test_a_directory_of_the_option_that_is_gone_still_has_a_place(run, daemon, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    daemon.answers["restore"] = {"ok": True, "to": "", "written": [], "skipped": [], "notes": []}
+
+    run("-C", "gone", "restore", "1", "--to", "../gone", "--", "src/a")
+
+    ((_, request),) = daemon.requests
+    assert (request["path"], request["to"]) == (f"{tmp_path}/gone",) * 2
+    assert request["paths"] == [f"{tmp_path}/gone/src/a"]
+
+
 def test_links_and_odd_bytes_travel_as_they_were_typed(run, daemon, tmp_path, monkeypatch):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")

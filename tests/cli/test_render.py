@@ -356,6 +356,34 @@ def test_operations_and_projects_are_tables():
     """)
 
 
+@pytest.mark.parametrize(
+    ("verb", "tool", "begins"),
+    [
+        ("began", None, "checkpoint #3"),
+        ("ended", None, "newest checkpoint #3"),
+        ("began", "t1", "newest checkpoint #3"),
+        ("ended", "t1", "newest checkpoint #3"),
+    ],
+)
+def test_a_checkpoint_that_a_turn_did_not_have_to_seal_is_only_the_newest(verb, tool, begins):
+    answer = {"turn": "p1", "tool": tool, "checkpoint": checkpoint(number=3, agent="codex", prompt="p0"), "notes": []}
+
+    assert render.window(answer, verb, NOW).splitlines()[1].startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("old", "told"),
+    [
+        ("/old", "the history of /old goes on in /p"),
+        ("/p", "the history of the directory that was there before goes on in /p"),
+    ],
+)
+def test_a_move_to_the_same_path_is_told_as_one_to_another_directory(old, told):
+    answer = {"old_root": old, "root": "/p", "checkpoint": checkpoint()}
+
+    assert render.moved(answer, NOW).splitlines()[0] == told
+
+
 def test_an_operation_is_followed_by_what_came_too_late():
     late = [
         {"path": "my notes", "reason": "written while it was displaced", "checkpoint": "late:oooopppp"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta, timezone
+
 import pytest
 
 from openoxide.cli import reports
@@ -32,11 +34,9 @@ SURVEY = {
 
 def test_what_stays_of_a_deleted_history_is_said():
     assert reports.unwatched({"root": "/src/app", "remaining_bytes": 0}) == "no longer watching /src/app"
-    assert (
-        reports.unwatched({"root": "/src/app", "remaining_bytes": 2048})
-        .splitlines()[1]
-        .startswith("2.0 KiB of its history")
-    )
+    told = reports.unwatched({"root": "/src/app", "remaining_bytes": 2048}).splitlines()[1]
+    assert told.startswith("2.0 KiB of its history stay readable on disk, in packs")
+    assert told.endswith("`oxide-ctl uninstall` removes all")
 
 
 def test_a_survey_reads_as_a_short_page():
@@ -75,7 +75,19 @@ def test_a_likeness_names_the_command_that_says_it(reason):
 
 
 def test_a_directory_made_anew_has_nothing_to_be_joined_with():
-    assert "join" not in reports.lookalike("/here", "/here", "recreated")
+    note = reports.lookalike("/here", "/here", "recreated")
+
+    assert "join" not in note
+    assert "`oxide-ctl projects move /here /here` (the same path, a new directory)" in note
+
+
+def test_the_times_of_findings_are_those_of_the_reader():
+    told = "paused until 2026-11-29T12:00:00.000Z"
+    problem = {"kind": "k", "severity": "note", "message": told, "hint": told, "fixed": False}
+
+    lines = reports.doctor({"problems": [problem], "daemon": None}, timezone(timedelta(hours=1))).splitlines()
+
+    assert [line.endswith("paused until 2026-11-29 13:00:00") for line in lines[1:]] == [True, True]
 
 
 def test_findings_come_with_what_to_do():

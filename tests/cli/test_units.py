@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from openoxide.cli.units import ago, coarse, count, duration, local, localised, nearest, size, span_ms, until
+from openoxide.cli.units import ago, closely, coarse, count, duration, local, localised, nearest, size, span_ms, until
 from openoxide.clock import rfc3339
 from openoxide.errors import UsageError
 
@@ -58,6 +58,26 @@ def test_a_duration_shows_two_units_rounded_down(ms, text):
 )
 def test_an_age_is_never_negative(ms, text):
     assert ago(at(ms), NOON) == text
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "0s"),
+        (400, "0s"),
+        (45 * SECOND - 100, "45s"),
+        (MINUTE + 5 * SECOND, "1m 5s"),
+        (HOUR - 100, "1h"),
+        (HOUR + 30 * MINUTE - 100, "1h 30m"),
+        (HOUR + 30 * MINUTE, "1h 30m"),
+        (DAY - 100, "1d"),
+        (DAY + 10 * HOUR, "1d 10h"),
+        (2 * DAY, "2d"),
+        (365 * DAY, "365d"),
+    ],
+)
+def test_an_end_is_told_in_two_units_rounded_to_the_nearest(ms, text):
+    assert closely(ms) == text
 
 
 @pytest.mark.parametrize(

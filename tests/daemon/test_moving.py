@@ -432,3 +432,33 @@ def test_looking_changes_nothing_in_the_tree(box, new):
     box.call("survey", path=str(new))
 
     assert tree_of(new) == before
+
+
+def test_a_directory_that_took_the_place_of_the_root_is_told_from_one_not_looked_at_yet(box):
+    box.stop()
+    shutil.rmtree(box.root)
+    box.root.mkdir()
+    box.start()
+
+    assert status_of(box, box.root)["reason"] == "another directory has taken the place of the root"
+    (problem,) = [found for found in box.call("doctor")["problems"] if found["kind"] == "root_gone"]
+    assert f"`oxide-ctl projects move {box.root} {box.root}`" in problem["hint"]
+    with pytest.raises(RootVanishedError) as caught:
+        box.checkpoint()
+    assert f"`oxide-ctl projects move {box.root} {box.root}`" in caught.value.hint
+
+
+@pytest.mark.parametrize("stands", ["nothing", "file", "directory"])
+def test_a_copy_is_written_to_the_root_only_where_nothing_stands(box, stands):
+    shutil.rmtree(box.root)
+    if stands == "file":
+        box.root.write_text("x")
+    elif stands == "directory":
+        box.root.mkdir()
+
+    if stands == "nothing":
+        assert box.call("restore", checkpoint="last", to=str(box.root))["notes"]
+        assert (box.root / "src" / "a").read_text() == "one"
+    else:
+        with pytest.raises(RefusedError):
+            box.call("restore", checkpoint="last", to=str(box.root))

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from openoxide.daemon.routes import LOOKING
 from openoxide.errors import RefusedError, UsageError
 from openoxide.settings import CaptureSettings
 from tests.kit import wait_until
@@ -95,11 +96,53 @@ def test_what_would_record_is_refused_and_says_how_to_go_on(box, name, request_)
     assert (seq(box), box.call("log")["items"][0]["number"]) == (before, 1)
 
 
-@pytest.mark.parametrize(("name", "request_"), [("log", {}), ("show", {"checkpoint": "1"}), ("operations", {})])
-def test_the_past_can_be_looked_at(box, name, request_):
-    box.call("pause")
+READING = [
+    ("log", {}),
+    ("show", {"checkpoint": "1"}),
+    ("diff", {"a": "1", "b": "last"}),
+    ("cat", {"checkpoint": "1", "file": "a"}),
+    ("restore", {"checkpoint": "1", "to": "there"}),
+    ("operations", {}),
+    ("history", {"file": "a"}),
+    ("history", {"deleted": True}),
+    ("history", {"search": "o"}),
+]
 
-    assert box.call(name, **request_)["ok"]
+
+@pytest.mark.parametrize(
+    ("name", "request_"),
+    [
+        *READING,
+        ("status", {}),
+        ("projects", {}),
+        ("du", {}),
+        ("doctor", {}),
+        ("survey", {}),
+        ("unwatch", {"dry_run": True}),
+    ],
+)
+def test_the_past_can_be_looked_at(box, tmp_path, name, request_):
+    box.call("pause")
+    (box.root / "b").write_text("not to be recorded")
+    before = seq(box)
+    request_ = {key: str(tmp_path / value) if key == "to" else value for key, value in request_.items()}
+
+    answer = box.call(name, **request_)
+
+    assert answer == b"one\n" if name == "cat" else answer["ok"]
+    assert seq(box) == before
+
+
+def test_every_operation_that_only_looks_is_among_those():
+    assert {name for name, _ in READING} == set(LOOKING)
+
+
+@pytest.mark.parametrize("what", [{"file": "a"}, {"deleted": True}, {"search": "o"}])
+def test_a_history_says_that_it_ends_where_the_pause_began(box, what):
+    assert "note" not in box.call("history", **what)
+    began = box.call("pause")["paused_at"]
+
+    assert began in box.call("history", **what)["note"]
 
 
 def test_a_recording_that_was_under_way_finds_the_door_shut(box):

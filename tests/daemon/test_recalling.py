@@ -199,6 +199,56 @@ class TestDeleted:
         said = subprocess.run(["bash", "-c", f"printf %s {word}"], capture_output=True, check=True).stdout
         assert said == name
 
+    def test_what_was_edited_and_deleted_before_a_seal_is_had_in_an_older_version(self, box):
+        write(box, "a", b"never sealed\n")
+        record(box)
+        (box.root / "a").unlink()
+        seal(box)
+
+        answer = box.call("history", deleted=True)
+
+        (item,) = answer["items"]
+        assert (item["checkpoint"], item["last_sealed"]["number"]) == (None, 1)
+        assert answer["hint"] == "`oxide-ctl rewind 1 -- a` brings an older version of the newest one back"
+
+    def test_what_never_was_sealed_is_in_no_checkpoint_at_all(self, box):
+        write(box, "b", b"never sealed\n")
+        record(box)
+        (box.root / "b").unlink()
+        seal(box)
+
+        answer = box.call("history", deleted=True)
+
+        (item,) = answer["items"]
+        assert (item["checkpoint"], item["last_sealed"]) == (None, None)
+        assert "hint" not in answer
+
+    @pytest.mark.parametrize(
+        ("narrowed", "brought"),
+        [([], "lib"), (["lib"], "lib"), (["lib/deep"], "lib/deep"), (["lib/deep/1", "lib/deep/2"], "lib/deep/2")],
+    )
+    def test_a_folder_that_is_gone_is_brought_back_as_a_whole(self, box, narrowed, brought):
+        for name in ("lib/deep/1", "lib/deep/2"):
+            write(box, name, b"-")
+        number = seal(box)["number"]
+        shutil.rmtree(box.root / "lib")
+        seal(box)
+
+        hint = box.call("history", deleted=True, paths=[str(box.root / path) for path in narrowed])["hint"]
+
+        assert hint.startswith(f"`oxide-ctl rewind {number} -- {brought}` brings")
+        box.rewind(number, paths=[str(box.root / brought)])
+        assert (box.root / "lib/deep/2").exists()
+
+    def test_a_file_whose_folder_still_stands_is_brought_back_alone(self, box):
+        for name in ("lib/1", "lib/2"):
+            write(box, name, b"-")
+        seal(box)
+        (box.root / "lib/1").unlink()
+        seal(box)
+
+        assert " -- lib/1` brings the newest one back" in box.call("history", deleted=True)["hint"]
+
     def test_what_came_back_did_not_vanish(self, box):
         (box.root / "a").unlink()
         seal(box)
@@ -367,3 +417,13 @@ def test_a_root_that_is_gone_has_a_history(box, tmp_path):
     box.root.rename(tmp_path / "elsewhere")
 
     assert len(file(box)["items"]) == 1
+
+
+def test_what_is_proposed_for_a_root_that_is_gone_is_spelled_from_there(box, tmp_path):
+    write(box, "src/b", b"x")
+    seal(box)
+    (box.root / "src/b").unlink()
+    seal(box)
+    box.root.rename(tmp_path / "elsewhere")
+
+    assert "-- src/b`" in box.call("history", deleted=True)["hint"]
