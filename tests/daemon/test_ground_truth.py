@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ from tests.daemon.workloads import WORKLOADS, rewrite, tree
 from tests.kit import wait_until
 from tests.kit.box import Box
 from tests.kit.openings import Openings
-from tests.kit.recorded import differences, pass_of_the_clock, wait_for_full_pass
+from tests.kit.recorded import complete, differences, pass_of_the_clock, wait_for_full_pass
 from tests.races.programs import SOAK_TIMEOUT_S, soak
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify")
@@ -45,15 +44,6 @@ def _away(tmp_path: Path) -> Path:
     folder = tmp_path / "away"
     folder.mkdir()
     return folder
-
-
-def complete(box: Box) -> Any:
-    """A checkpoint that calls itself complete, and is."""
-    sealed = box.checkpoint()
-    assert (sealed["complete"], sealed["gap"]) == (True, "")
-    lost = differences(box, sealed["seq"])
-    assert lost == [], f"{len(lost)} lost"
-    return sealed
 
 
 def told(box: Box) -> dict[bytes, bool]:

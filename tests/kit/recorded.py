@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
+from typing import Any
 
 from openoxide.checkpoints import rows
 from openoxide.checkpoints.model import FileState, Kind
@@ -30,6 +31,15 @@ def recorded_below(box: Box, seq: int, path: bytes) -> dict[bytes, Description]:
 def differences(box: Box, seq: int, skip: Collection[bytes] = (b".git",)) -> list[str]:
     """How the record at a position differs from what stands on the disk now; names in ``skip`` are not recorded."""
     return diff_trees(tree_of(box.root, skip), recorded_tree(box, seq))
+
+
+def complete(box: Box) -> Any:
+    """A checkpoint that calls itself complete, and is."""
+    sealed = box.checkpoint()
+    assert (sealed["complete"], sealed["gap"]) == (True, "")
+    lost = differences(box, sealed["seq"])
+    assert lost == [], f"{len(lost)} lost"
+    return sealed
 
 
 def wait_for_full_pass(box: Box) -> None:
