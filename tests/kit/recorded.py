@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 from openoxide.checkpoints import rows
@@ -14,15 +15,15 @@ from tests.kit.box import Box
 PASS_WITHIN_S = 120
 
 
-def recorded_tree(box: Box, seq: int) -> dict[bytes, Description]:
-    """The whole worktree of the box's project at a position; what a rule leaves out is not in it."""
-    states = box.service.timeline.states(_worktree(box), seq)
+def recorded_tree(box: Box, seq: int, root: Path | None = None) -> dict[bytes, Description]:
+    """The whole worktree at ``root``, or the box's own, at a position; what a rule leaves out is not in it."""
+    states = box.service.timeline.states(_worktree(box, root or box.root), seq)
     return _described(box, states)
 
 
 def recorded_below(box: Box, seq: int, path: bytes) -> dict[bytes, Description]:
     """``path`` and all below it at a position."""
-    worktree = _worktree(box)
+    worktree = _worktree(box, box.root)
     with box.service.timeline.database.reading() as db:
         states = rows.states_at(db, worktree, seq, [path]) | rows.states_below(db, worktree, seq, path)
     return _described(box, states)
@@ -55,8 +56,8 @@ def pass_of_the_clock(box: Box) -> None:
     wait_for_full_pass(box)
 
 
-def _worktree(box: Box) -> int:
-    return box.service.find(bytes(box.root)).worktree.id
+def _worktree(box: Box, root: Path) -> int:
+    return box.service.find(bytes(root)).worktree.id
 
 
 def _described(box: Box, states: dict[bytes, FileState]) -> dict[bytes, Description]:
