@@ -229,7 +229,7 @@ class Watched:
             try:
                 with self._timeline.live(self.worktree.id) as live:
                     capture = self._capture(tree, live)
-                    found = heard.sift(capture.everything(), tree, live)
+                    found = heard.sift(capture.everything(dirty), tree, live)
                     sealed = self._timeline.record(self.worktree.id, found, by, seal, progress)
             except BaseException as error:
                 self._watch.give_back(dirty)
