@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.daemon.watched_tree import exchange
+
 Workload = Callable[[Path, Path, int], Iterator[None]]
 
 _CREATE = """
@@ -205,6 +207,23 @@ def move_within(here: Path, away: Path, part: int) -> Iterator[None]:
     yield
 
 
+def take_the_place(here: Path, away: Path, part: int) -> Iterator[None]:
+    """Of a directory of the same name: what comes was filled outside, so that no event names anything below."""
+    for folder in (here / "n", here / "m", away / "n", away / "m"):
+        tree(folder, 1_200 // part)
+    rewrite(away, 500)
+    yield
+    (here / "n").rename(away / "old")
+    (away / "n").rename(here / "n")
+    yield
+    exchange(bytes(here / "m"), bytes(away / "m"))
+    yield
+    exchange(bytes(here / "m"), bytes(here / "n"))
+    yield
+    rewrite(here, 500)
+    yield
+
+
 def change_case_only(here: Path, away: Path, part: int) -> Iterator[None]:
     """Also with both spellings there at once, each a file of its own."""
     tree(here / "folder", 60)
@@ -247,5 +266,5 @@ def write_through_another_name(here: Path, away: Path, part: int) -> Iterator[No
 
 WORKLOADS: tuple[Workload, ...] = (
     mkdir_p, cp_r, untar, git_checkout, rm_rf, rename_each, two_create, save_atomically, move_in, out_and_back,
-    out_seen_and_back, move_within, change_case_only, link_to_outside, write_through_another_name,
+    out_seen_and_back, move_within, take_the_place, change_case_only, link_to_outside, write_through_another_name,
 )  # fmt: skip
