@@ -262,6 +262,10 @@ def write_through_another_name(here: Path, away: Path, part: int) -> Iterator[No
     for number in range(200 // part):
         (here / f"twin{number}").write_text("after")
     yield
+    for number in range(200 // part):
+        (here / f"twin{number}").write_text("after that")
+        (here / f"twin{number}").unlink()  # the only name that is told of
+    yield
 
 
 WORKLOADS: tuple[Workload, ...] = (
