@@ -6,8 +6,10 @@ A storm goes on until it is told to stop, so that an answer which comes before t
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from openoxide.checkpoints.model import UNKNOWN_WRITER, Observed, Trigger, Write
 from openoxide.checkpoints.timeline import CHUNK_PATHS
 from openoxide.daemon.watched import Label, Watched
 from tests.daemon.workloads import commits, run, tree
+from tests.kit import Description
 from tests.kit.box import Box
 from tests.kit.recorded import complete, recorded_tree, wait_for_full_pass
 from tests.races.programs import Program, rounds
@@ -114,6 +117,35 @@ def test_what_waits_to_be_looked_at_grows_with_the_tree_and_not_with_the_storm(b
             waiting.append(box.call("status")["worktrees"][0]["pending"])
     assert max(waiting) <= len(storm.paths | {b""})
     _verify_the_end(box, caplog)
+
+
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+@rounds(few=10, full=1_000)
+def test_each_checkpoint_of_a_database_that_is_written_all_the_time_is_one_that_opens(box, tmp_path, journal, rounds):
+    with closing(sqlite3.connect(box.root / "app.db")) as db:
+        db.execute(f"pragma journal_mode = {journal}")
+        db.execute("create table t(number)")
+    box.watch()
+    with Program("storm", "database", box.root, "none") as raging:
+        assert raging.hear() == "."
+        seals = [box.checkpoint() for _ in range(rounds)]
+    for sealed in seals:
+        assert sealed["complete"]
+        states = box.service.timeline.states(box.service.find(bytes(box.root)).worktree.id, sealed["seq"])
+        if not any(state.torn for state in states.values()):  # it says so itself
+            _open_as_it_was(recorded_tree(box, sealed["seq"]), tmp_path / sealed["id"])
+    complete(box)
+
+
+def _open_as_it_was(recorded: dict[bytes, Description], folder: Path) -> None:
+    folder.mkdir()
+    for path, what in recorded.items():
+        assert isinstance(what[3], bytes)
+        (folder / os.fsdecode(path)).write_bytes(what[3])
+    with closing(sqlite3.connect(folder / "app.db")) as db:
+        assert db.execute("pragma integrity_check").fetchall() == [("ok",)]
+        numbers = [number for (number,) in db.execute("select number from t")]
+    assert numbers == sorted(set(numbers)), "rows came one after the other"
 
 
 def _in_a_pass(watched: Watched, ask: Any) -> None:
