@@ -74,7 +74,7 @@ class Storm:
 
 @pytest.fixture(name="storm")
 def _storm(box: Box, tmp_path: Path, request: pytest.FixtureRequest) -> Storm:
-    return Storm(request.param, box.root, tmp_path / "archive.tar", 800)
+    return Storm(request.param, box.root, tmp_path / "archive.tar", 480)
 
 
 EACH = pytest.mark.parametrize("storm", STORMS, indirect=True)
