@@ -72,14 +72,15 @@ class Capture:
         self._moved: dict[tuple[int, int], Moved] = {}
         self._ignored_counts: dict[bytes, int] = {}
         self._placed: Mapping[bytes, Placed] = {}
-        self._told: Collection[bytes] = ()
+        self._told: set[bytes] = set()
         self.seen = 0
         self.torn: set[bytes] = set()
         self.rescanned: set[bytes] = set()
 
     def everything(self, told: Collection[bytes] = ()) -> Iterator[Found]:
         """A full pass. ``told``: paths that an event named, which are read whatever their stat says."""
-        self._told = told
+        self._live.expect(told)
+        self._told = {*told, *(twin for path in told for twin in self._twins(path))}
         # it lies in .git, where no walk ever comes by
         self._rules.load(b"", EXCLUDE_FILE, self._content(EXCLUDE_FILE))
         yield from self._scan(b"")
@@ -91,11 +92,11 @@ class Capture:
         self._placed = placed or {}
         # one query for all that will be asked for one by one
         self._live.expect({*paths, *(split(path)[0] for path in paths)})
+        self._told = {*paths}
         work = self._worklist(paths)
         if work.pop(b"", False):
             yield from self.everything(paths)
             return
-        self._told = paths
         stats = {path: self._stats[path] if path in self._stats else self._tree.lstat(path) for path in work}
         # before anything is read: a name that came may be the new one of a name that went
         self._collect_moved(path for path, found in stats.items() if found is None)
@@ -139,6 +140,7 @@ class Capture:
                 work.setdefault(base, False)
             # inotify(7) names the path that was written through, and none of the file's others
             for twin in self._twins(path):
+                self._told.add(twin)
                 with contextlib.suppress(PermissionError):  # its folder was shut, which is told of by itself
                     self._stats.setdefault(twin, self._tree.lstat(twin))
                     work.setdefault(twin, False)
@@ -159,7 +161,7 @@ class Capture:
         # by the link count of then, or else of now: either may be the greater one
         if row is not None and row.identity is not None and row.identity.nlink > 1:
             return self._live.twins(row.identity.dev, row.identity.ino)
-        found = self._stats[path]
+        found = self._stats.get(path)
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_nlink < 2:
             return []
         return self._live.twins(found.st_dev, found.st_ino)

@@ -198,20 +198,22 @@ def until_it_proves_something(*paths: Path) -> None:
     wait_until(lambda: time.time_ns() > changed + 20_000_000, 10)
 
 
-@pytest.mark.parametrize("move", [False, True], ids=["in its place", "in a folder that is renamed"])
+@pytest.mark.parametrize("where", ["in its place", "under two names", "in a folder that is renamed"])
 @pytest.mark.parametrize("then", [complete, pass_of_the_clock], ids=["a checkpoint", "a full pass"])
-def test_what_is_stored_through_a_mapping_after_a_checkpoint_is_known_once_that_is_closed(box, then, move):
+def test_what_is_stored_through_a_mapping_after_a_checkpoint_is_known_once_that_is_closed(box, then, where):
     """A second store into a page changes no time of its file."""
     file = box.root / "n" / "f"
     file.parent.mkdir()
     file.write_bytes(bytes(8192))
+    if where == "under two names":
+        (box.root / "twin").hardlink_to(file)
     box.watch()
     with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 0) as memory:
         memory[0:5] = b"first"
         until_it_proves_something(file)
         pass_of_the_clock(box)
         complete(box)
-        if move:
+        if where == "in a folder that is renamed":
             file.parent.rename(box.root / "m")
         memory[0:5] = b"after"
     then(box)
