@@ -72,12 +72,15 @@ class Capture:
         self._moved: dict[tuple[int, int], Moved] = {}
         self._ignored_counts: dict[bytes, int] = {}
         self._placed: Mapping[bytes, Placed] = {}
+        self._told: set[bytes] = set()
         self.seen = 0
         self.torn: set[bytes] = set()
         self.rescanned: set[bytes] = set()
 
-    def everything(self) -> Iterator[Found]:
-        """A full pass."""
+    def everything(self, told: Collection[bytes] = ()) -> Iterator[Found]:
+        """A full pass. ``told``: paths that an event named, which are read whatever their stat says."""
+        self._live.expect(told)
+        self._told = {*told, *(twin for path in told for twin in self._twins(path))}
         # it lies in .git, where no walk ever comes by
         self._rules.load(b"", EXCLUDE_FILE, self._content(EXCLUDE_FILE))
         yield from self._scan(b"")
@@ -89,9 +92,10 @@ class Capture:
         self._placed = placed or {}
         # one query for all that will be asked for one by one
         self._live.expect({*paths, *(split(path)[0] for path in paths)})
+        self._told = {*paths}
         work = self._worklist(paths)
         if work.pop(b"", False):
-            yield from self.everything()
+            yield from self.everything(paths)
             return
         stats = {path: self._stats[path] if path in self._stats else self._tree.lstat(path) for path in work}
         # before anything is read: a name that came may be the new one of a name that went
@@ -136,6 +140,7 @@ class Capture:
                 work.setdefault(base, False)
             # inotify(7) names the path that was written through, and none of the file's others
             for twin in self._twins(path):
+                self._told.add(twin)
                 with contextlib.suppress(PermissionError):  # its folder was shut, which is told of by itself
                     self._stats.setdefault(twin, self._tree.lstat(twin))
                     work.setdefault(twin, False)
@@ -156,7 +161,7 @@ class Capture:
         # by the link count of then, or else of now: either may be the greater one
         if row is not None and row.identity is not None and row.identity.nlink > 1:
             return self._live.twins(row.identity.dev, row.identity.ino)
-        found = self._stats[path]
+        found = self._stats.get(path)
         if found is None or not stat.S_ISREG(found.st_mode) or found.st_nlink < 2:
             return []
         return self._live.twins(found.st_dev, found.st_ino)
@@ -366,7 +371,8 @@ class Capture:
 
     def _recorded_entry(self, path: bytes, found: os.stat_result, row: Observed | None) -> Iterable[Found]:
         """What stands at ``path``, which no rule keeps from being recorded."""
-        if row is not None and unchanged(row, found):
+        # a store into a page that was stored into before changes no time; that the mapping was closed is all that tells
+        if row is not None and unchanged(row, found) and path not in self._told:
             return ()
         if found.st_nlink > 1:
             self._linked.add((found.st_dev, found.st_ino))
@@ -400,7 +406,7 @@ class Capture:
             # read_at_ns stays 0, so this stat never proves anything: the next look reads the bytes
             seen = Observed(path=path, state=placed.state, identity=identity(found, 0))
             return self._emit(Found(observed=seen), row)
-        moved = self._moved.get((found.st_dev, found.st_ino)) if self._moved else None
+        moved = self._moved.get((found.st_dev, found.st_ino)) if self._moved and path not in self._told else None
         # holds for what lies in a renamed directory; rename may renew the ctime of the file that it renames itself
         # (POSIX), which is read then
         if moved is not None and moved.identity.same_entry(identity(found, 0)) and not moved.identity.racy:

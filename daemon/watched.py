@@ -257,7 +257,7 @@ class Watched:
             try:
                 with self._timeline.live(self.worktree.id) as live:
                     capture = self.capturing = self._capture(tree, live)
-                    found = heard.sift(capture.everything(), tree, live)
+                    found = heard.sift(capture.everything(dirty), tree, live)
                     sealed = self._timeline.record(self.worktree.id, found, by, seal, progress)
             except BaseException as error:
                 self._watch.give_back(dirty)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import sqlite3
 from collections.abc import Mapping
@@ -134,6 +135,17 @@ class TestDirtyPaths:
         captured.write("d/f", b"new")
         captured.write("d/e/g", b"unseen")
         assert [*captured.look({b"d/f": False})] == [b"d/f"]
+
+    @pytest.mark.parametrize("told", [{b"f": False}, {b"f": False, b"": True}], ids=["by itself", "in a full pass"])
+    def test_what_is_told_of_is_read_though_its_stat_is_the_one_it_was_read_with(self, captured, told):
+        captured.write("f", b"before")
+        with (captured.root / "f").open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+            memory[:5] = b"first"
+            captured.age()
+            captured.look()
+            memory[:5] = b"again"
+        assert captured.look(told)[b"f"].data == b"againe"
+        assert captured.look(told)[b"f"].data is None, "the same bytes are no change"
 
     def test_a_new_directory_is_taken_in_with_all_below(self, captured):
         captured.write("n/m/h")

@@ -15,12 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from openoxide.checkpoints import rows
-from openoxide.checkpoints.model import FileState, Kind
 from tests.kit import Description, diff_trees, tree_of
 from tests.kit.box import Box
+from tests.kit.recorded import recorded_below
 from tests.races.hand import KINDS, Change, Hand
-from tests.races.looking import worktree_of
 from tests.races.programs import Program, rounds
 
 FOLDERS = 100
@@ -42,7 +40,7 @@ def _fill(root: Path, files: int) -> None:
             (folder / f"f{file}").write_text(f"file {file} of {number}, made before\n")
 
 
-@rounds(few=150, full=2_000)
+@rounds(few=150, full=5_000)
 def test_a_checkpoint_holds_every_change_made_before_it(box, tmp_path, rounds):
     _fill(box.root, 10 * rounds + 500)
     tried, gaps, misses = _write_and_look(box, [kind for kind in KINDS if kind not in THROUGH_ANOTHER_NAME], rounds)
@@ -104,7 +102,7 @@ def _differences(box: Box, seq: int, touched: list[str]) -> list[str]:
     recorded: dict[bytes, Description] = {}
     for path in touched:
         on_disk |= _on_disk(os.fsencode(box.root), os.fsencode(path))
-        recorded |= _recorded(box, seq, os.fsencode(path))
+        recorded |= recorded_below(box, seq, os.fsencode(path))
     return diff_trees(on_disk, recorded)
 
 
@@ -115,24 +113,3 @@ def _on_disk(root: bytes, path: bytes) -> dict[bytes, Description]:
     if not os.path.lexists(root + b"/" + path):
         return {}
     return {here + b"/" + below: what for below, what in tree_of(folder, skip=siblings).items()}
-
-
-def _recorded(box: Box, seq: int, path: bytes) -> dict[bytes, Description]:
-    worktree = worktree_of(box)
-    with box.service.timeline.database.reading() as db:
-        states = rows.states_at(db, worktree, seq, [path]) | rows.states_below(db, worktree, seq, path)
-    return {path: _description(box, state) for path, state in states.items() if state.kind is not Kind.ABSENT}
-
-
-def _description(box: Box, state: FileState) -> Description:
-    match state.kind:
-        case Kind.FILE if state.blob is not None:
-            return ("file", state.mode, state.mtime_ns, box.service.timeline.blobs.read(state.blob))
-        case Kind.DIRECTORY:
-            return ("dir", state.mode)
-        case Kind.SYMLINK:
-            return ("link", state.target)
-        case Kind.SPECIAL:
-            return ((state.target or b"").decode(), state.mode)
-        case other:
-            return (other.name, state.target)
