@@ -23,6 +23,7 @@ VIOLATIONS = [
     ("layers", "openoxide/errors.py", "import openoxide.paths"),
     ("layers", "openoxide/newcomer.py", "NOTHING = None"),
     ("agents", "agents/__init__.py", "import openoxide.memory"),
+    ("payloads", "agents/claude.py", "import time"),
     ("cli", "cli/entry.py", "import openoxide.daemon.watcher"),
     ("cli", "cli/entry.py", "import openoxide.checkpoints.model"),
     ("client", "daemon/client.py", "import openoxide.checkpoints.model"),
