@@ -15,11 +15,13 @@ from openoxide.checkpoints.model import Checkpoint, Trigger, Worktree
 from openoxide.checkpoints.timeline import Timeline
 from openoxide.clock import Clock
 from openoxide.daemon.background import Background
+from openoxide.daemon.operations.hooking import take_up
 from openoxide.daemon.operations.looking import View, holds, is_broad
 from openoxide.daemon.operations.settling import settle_at_start
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.quiet import QuietSealer
 from openoxide.daemon.scheduler import Scheduler
+from openoxide.daemon.spool import Spool
 from openoxide.daemon.watched import Label, Watched
 from openoxide.errors import NotFoundError, RootVanishedError
 from openoxide.paths import Home
@@ -43,13 +45,14 @@ class Service:
         self.stop_requested = threading.Event()
         self.timeline = Timeline(home)
         self.background = Background()
+        self.spool = Spool(home.spool)
         self._watched: dict[int, Watched] = {}
         self._lock = threading.Lock()
         self._sealer = QuietSealer(self._seal_quietly, settings.capture.quiet_ms, settings.capture.max_interval_ms)
         self._scheduler = Scheduler(settings, self._sweep_all, self.timeline.database.fold_wal)
 
     def start(self) -> None:
-        """Take up every watched worktree; each is compared with its record in the background."""
+        """Take up every watched worktree; each is compared with its record in the background. What hooks left follows."""
         with self.timeline.database.reading() as db:
             known = store.worktrees(db)
         self.background.start()
@@ -57,6 +60,7 @@ class Service:
         for worktree in known:
             if worktree.watching:
                 self.attach_soon(self.take_up(worktree))
+        self.background.submit("spool", partial(take_up, self))
         self._scheduler.start()
         for watched in self.all_watched():
             self._expect_end_of_pause(watched)
