@@ -19,6 +19,7 @@ from openoxide.daemon.operations.hooking import take_up
 from openoxide.daemon.operations.looking import View, holds, is_broad
 from openoxide.daemon.operations.settling import settle_at_start
 from openoxide.daemon.operations.sweeping import sweep_ended
+from openoxide.daemon.queues import Queues
 from openoxide.daemon.quiet import QuietSealer
 from openoxide.daemon.scheduler import Scheduler
 from openoxide.daemon.spool import Spool
@@ -46,6 +47,7 @@ class Service:
         self.timeline = Timeline(home)
         self.background = Background()
         self.spool = Spool(home.spool)
+        self.sessions = Queues()
         self._watched: dict[int, Watched] = {}
         self._lock = threading.Lock()
         self._sealer = QuietSealer(self._seal_quietly, settings.capture.quiet_ms, settings.capture.max_interval_ms)

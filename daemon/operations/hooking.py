@@ -49,10 +49,14 @@ class Told(NamedTuple):
 
 
 def hook(service: Service, request: Request, report: Reporter) -> HookAnswer:
-    """Declare what a hook tells, after all that was told before it."""
-    take_up(service)
+    """Declare what a hook tells, after all that its session told before it."""
     told = understood(request, rfc3339(service.clock.now_ms()))
-    return {"ok": True, "stdout": "", "notes": _declare(service, told, report)}
+    # an agent does not wait for every hook: an end must not overtake its begin while both wait for the worktree
+    with service.sessions.turn((told.agent, told.call.session)):
+        take_up(service)
+        notes = _declare(service, told, report)
+    log.debug("%s of %s: %s", told.call.kind.value, told.agent, notes)
+    return {"ok": True, "stdout": "", "notes": notes}
 
 
 def take_up(service: Service) -> None:
