@@ -43,6 +43,7 @@ def _added(payload: Payload, cwd: str) -> tuple[Write, ...]:
     for part in patch.split("\n" + _ADD)[1:]:
         name, *lines = part.split("\n")
         body = [line for line in lines[: _end(lines)] if line]
+        # what is no line of the file makes the rest of it doubtful too
         if all(line.startswith("+") for line in body):
             content = "".join(line[1:] + "\n" for line in body)
             found += written(path({"path": name.strip()}, "path", cwd), content)

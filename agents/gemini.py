@@ -46,6 +46,7 @@ def _tool(name: str, arguments: Any) -> str:
 
 def _writes(payload: Payload) -> tuple[Write, ...]:
     """What ``write_file`` and ``replace`` show of the file that they wrote."""
+    # not the arguments: a user may have changed the proposal before it was written
     response = payload.get("tool_response")
     shown = response.get("returnDisplay") if isinstance(response, dict) else None
     if not isinstance(shown, dict):

@@ -44,6 +44,7 @@ def main() -> int:
 
 
 def _end(_number: int, _frame: object) -> None:
+    # an exception would have to pass whatever is under way, and a second one could come in its place
     posix._exit(0)  # noqa: SLF001 the name is the system's
 
 
@@ -117,6 +118,7 @@ def _ask(body: bytes, due_ms: int, *, awaited: bool) -> bytes | None:
         "POST /v1/hook HTTP/1.1\r\nHost: openoxide\r\nConnection: close\r\nContent-Type: application/json\r\n"
         f"X-OpenOxide-Protocol: {PROTOCOL}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
+    # not closed: the process ends, and what was sent is still read
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         connection.settimeout(_left(due_ms))
@@ -132,6 +134,7 @@ def _receive(connection: _socket.socket, due_ms: int) -> bytes:
     answer = b""
     try:
         while len(answer) < MAX_ANSWER_BYTES:
+            # each time anew: an answer that comes in drops must not take a timeout for each of them
             connection.settimeout(_left(due_ms))
             part = connection.recv(1 << 16)
             if not part:
@@ -174,6 +177,7 @@ def _spool(body: bytes) -> None:
     is_full = len(names) >= SPOOL_FILES or sum(_size(name, folder) for name in names) + len(body) > SPOOL_BYTES
     if is_full or posix.fstat(folder).st_uid != posix.geteuid():
         return
+    # begins with the time, since that is the order in which it is taken up
     name = f"{time.time_ns():020d}-{posix.getpid()}"
     file = posix.open(
         name + ".new", posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW, 0o600, dir_fd=folder

@@ -22,6 +22,7 @@ class Queues:
         with self._lock:
             queue = self._waiting.setdefault(key, deque())
             queue.append(mine)
+            # who is first may go: that is who is at it already, or nobody waits and it is us
             queue[0].set()
         mine.wait()
         try:

@@ -78,6 +78,7 @@ class Spool:
             return []
         at_ms = int(match[1]) // 1_000_000
         if match[2] == "new":
+            # a younger one may be written to at this moment
             if at_ms + HALF_WRITTEN_MS < now_ms:
                 _remove(folder, name)
             return []

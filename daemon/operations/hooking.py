@@ -64,6 +64,7 @@ def take_up(service: Service) -> None:
     with service.spool.lock:
         now_ms = service.clock.now_ms()
         entries = service.spool.entries(now_ms)
+        # no agent outlives its boot; and a turn that is told of as forgotten need not be opened any more
         oldest_ms = now_ms - min(SILENT_MS, service.clock.boot_ms())
         fresh = [entry for entry in entries if entry.at_ms >= oldest_ms]
         open_now = still_open(understood(entry.request, rfc3339(entry.at_ms)) for entry in fresh)
@@ -150,6 +151,7 @@ def _place(service: Service, told: Told) -> str:
     name is the tool's.
     """
     if told.call.kind is not Kind.TURN_BEGIN:
+        # asked of every worktree: a tool may work in another one that is watched too
         with service.timeline.database.reading() as db:
             turns = {
                 watched.worktree.root: store.undeclared_end(db, watched.worktree.id, told.call.session, WindowKind.TURN)
