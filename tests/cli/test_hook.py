@@ -222,6 +222,26 @@ def test_a_socket_that_nobody_accepts_from_any_more_is_as_good_as_none(home):
     assert [request["event"] for request in spooled(home)] == ["Stop"]
 
 
+def test_what_a_daemon_says_it_has_not_run_waits_in_the_spool(home):
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(home / "oxided.sock"))
+        listener.listen()
+        stopping = threading.Thread(target=turn_away, args=(listener,))
+        stopping.start()
+        run("claude", "UserPromptSubmit")
+        stopping.join()
+
+    assert [request["event"] for request in spooled(home)] == ["UserPromptSubmit"]
+
+
+def turn_away(listener):
+    """As a daemon does that is stopping."""
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(1 << 16)
+        connection.sendall(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}")
+
+
 def test_a_socket_may_lie_deeper_than_its_path_may_be_long(tmp_path):
     home = tmp_path / ("x" * 100) / "home"
     home.mkdir(parents=True)
