@@ -33,11 +33,11 @@ PROJECT_VARIABLES = {"claude": b"CLAUDE_PROJECT_DIR", "gemini": b"CLAUDE_PROJECT
 def main() -> int:
     """Tell the daemon; 0."""
     try:
-        due_ms = _now_ms() + ANSWER_MS
+        at_ms = _now_ms()
         # for what no timeout of a socket ends: a standard input that stays open, a disk that does not answer
         _signal.signal(_signal.SIGALRM, _end)
         _signal.setitimer(_signal.ITIMER_REAL, END_SECONDS)
-        _tell(sys.argv[1:], due_ms)
+        _tell(sys.argv[1:], at_ms)
     except BaseException:  # noqa: BLE001, S110 whatever went wrong is no reason for the agent to fail
         pass
     return 0
@@ -48,13 +48,13 @@ def _end(_number: int, _frame: object) -> None:
     posix._exit(0)  # noqa: SLF001 the name is the system's
 
 
-def _tell(arguments: list[str], due_ms: int) -> None:
+def _tell(arguments: list[str], at_ms: int) -> None:
     payload, size = _read_input()
     if len(arguments) < 2 or not _enter_home():
         return
     agent, event = _word(arguments[0]), _word(arguments[1])
-    body = _body(agent, event, payload, size, due_ms)
-    answer = _ask(body, due_ms, awaited=event in AWAITED)
+    body = _body(agent, event, payload, size, at_ms)
+    answer = _ask(body, at_ms + ANSWER_MS, awaited=event in AWAITED)
     if answer is None:
         _spool(body)
     else:
@@ -92,11 +92,11 @@ def _word(argument: str) -> str:
     return "".join(char for char in argument[:64] if char.isascii() and (char.isalnum() or char in "-_"))
 
 
-def _body(agent: str, event: str, payload: bytes, size: int, due_ms: int) -> bytes:
+def _body(agent: str, event: str, payload: bytes, size: int, at_ms: int) -> bytes:
     # behind the payload: of a key that is there twice the last counts, so a payload cannot speak for us
-    fields = f', "agent": "{agent}", "event": "{event}"'
+    fields = f', "agent": "{agent}", "event": "{event}", "at_ms": {at_ms}'
     if event in AWAITED:
-        fields += f', "due_ms": {due_ms}'
+        fields += f', "due_ms": {at_ms + ANSWER_MS}'
     project = posix.environ.get(PROJECT_VARIABLES.get(agent, b""))
     if project:
         fields += f', "project_dir": {_quoted(project)}'

@@ -35,24 +35,31 @@ if TYPE_CHECKING:
 
 READERS: Mapping[str, Reader] = {"claude": claude.read, "codex": codex.read, "gemini": gemini.read}
 LONG_AGO = 0  # of the boot clock: whoever was due then is late
+# a hook that comes so late was held up, and so were others, which all come at once then
+DELAYED_MS, GRACE_SECONDS = 100, 0.05
 
 log = logging.getLogger(__name__)
 
 
 class Told(NamedTuple):
-    """A hook's call with where it belongs: the folder that the agent was started in, if it says."""
+    """A hook's call with where it belongs: the folder that the agent was started in, if it says. By the boot clock: when
+    the hook began, and until when its agent waits.
+    """
 
     agent: str
     call: HookCall
     project: bytes
+    at_ms: int
     due_ms: int | None
 
 
 def hook(service: Service, request: Request, report: Reporter) -> HookAnswer:
     """Declare what a hook tells, after all that its session told before it."""
-    told = understood(request, rfc3339(service.clock.now_ms()))
-    # an agent does not wait for every hook: an end must not overtake its begin while both wait for the worktree
-    with service.sessions.turn((told.agent, told.call.session)):
+    told = understood(request, rfc3339(service.clock.now_ms()), service.clock.boot_ms())
+    # an agent does not wait for every hook: an end must not overtake its begin while both wait
+    age_ms = service.clock.boot_ms() - told.at_ms
+    grace_seconds = GRACE_SECONDS if age_ms > DELAYED_MS else 0.0
+    with service.sessions.turn((told.agent, told.call.session), told.at_ms, grace_seconds):
         take_up(service)
         notes = _declare(service, told, report)
     log.debug("%s of %s: %s", told.call.kind.value, told.agent, notes)
@@ -76,18 +83,20 @@ def take_up(service: Service) -> None:
         service.spool.remove(entries)
 
 
-def understood(request: Request, moment: str) -> Told:
+def understood(request: Request, moment: str, now_ms: int = LONG_AGO) -> Told:
     """What a request of the hook says; ``moment`` names a prompt that has no name. Never raises."""
+    at_ms = _number(request, "at_ms")
     agent, event, payload = request.get("agent"), request.get("event"), request.get("payload")
     reader = READERS.get(agent) if isinstance(agent, str) else None
     if reader is None or not isinstance(agent, str) or not isinstance(event, str):
-        return Told("", nothing("no agent that is known has this hook"), b"", None)
+        return Told("", nothing("no agent that is known has this hook"), b"", now_ms, None)
     if "dropped_bytes" in request:
         call = nothing(f"the payload of {event} had {request['dropped_bytes']} bytes and was not sent")
         log.warning("%s: %s", agent, call.reason)
     else:
         call = reader(event, payload, moment) if isinstance(payload, dict) else nothing("the payload is no object")
-    return Told(agent, call, _project(request) or os.fsencode(call.cwd), _due(request))
+    project = _project(request) or os.fsencode(call.cwd)
+    return Told(agent, call, project, now_ms if at_ms is None else at_ms, _number(request, "due_ms"))
 
 
 def still_open(calls: Iterable[Told]) -> list[Told]:
@@ -185,8 +194,8 @@ def _project(request: Request) -> bytes:
         return b""
 
 
-def _due(request: Request) -> int | None:
+def _number(request: Request, name: str) -> int | None:
     try:
-        return number(request, "due_ms", least=0)
+        return number(request, name, least=0)
     except UsageError:
         return None

@@ -79,7 +79,8 @@ def test_the_payload_goes_to_the_daemon_as_it_is(answering, event):
     wait_until(lambda: answering.requests, HANG_SECONDS)  # nobody waits for the answer of a Stop
     ((name, request),) = answering.requests
     assert name == "hook"
-    assert request.pop("due_ms", None) is not None or event == "Stop"
+    began = request.pop("at_ms") + hook.ANSWER_MS
+    assert request.pop("due_ms", None) == (began if event == "UserPromptSubmit" else None)
     assert request == {
         "payload": json.loads(PAYLOAD),
         "agent": "claude",
@@ -93,7 +94,9 @@ def test_a_payload_cannot_speak_for_the_hook(answering):
     run("codex", "Stop", stdin=b'{}, "agent": "claude", "event": "SessionEnd"', CLAUDE_PROJECT_DIR="/not/codex")
 
     wait_until(lambda: answering.requests, HANG_SECONDS)
-    assert answering.requests == [("hook", {"payload": {}, "agent": "codex", "event": "Stop"})]
+    ((_, request),) = answering.requests
+    assert request.pop("at_ms") > 0
+    assert request == {"payload": {}, "agent": "codex", "event": "Stop"}
 
 
 @pytest.mark.parametrize("said", ["context: \u00e4\n", "x" * 300_000])
@@ -173,7 +176,7 @@ def test_closed_streams_are_no_reason_to_fail(home):
     done = subprocess.run(["sh", "-c", command, sys.executable], timeout=HANG_SECONDS, check=False)
 
     assert done.returncode == 0
-    assert spooled(home) == [{"payload": None, "agent": "claude", "event": "Stop"}]
+    assert [(request["payload"], request["event"]) for request in spooled(home)] == [(None, "Stop")]
 
 
 # without one

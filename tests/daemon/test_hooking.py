@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from openoxide.checkpoints import store
 from openoxide.checkpoints.idle import SILENT_MS
 from openoxide.checkpoints.model import STAGING_NAME, WindowKind
-from tests.kit import tree_of
+from tests.kit import tree_of, wait_until
 from tests.kit.box import Box
 
 
@@ -189,6 +190,27 @@ def test_a_tool_call_belongs_where_its_turn_began_whatever_its_own_folder(box, a
     assert tell("PostToolUse", tmp_path, tool_name="Bash", tool_use_id="c1") == []
     assert tell("Stop", tmp_path) == []
     assert open_windows(box) == []
+
+
+def test_hooks_that_wait_are_carried_out_as_their_agent_ran_them(box, agent):
+    agent.ask("p1")
+    events = [("PreToolUse", 1), ("PostToolUse", 2), ("PreToolUse", 3), ("PostToolUse", 4), ("Stop", 5)]
+    notes = {}
+
+    def tell(event, at_ms):
+        request = agent.request(event, tool_name="Bash", tool_use_id=f"c{(at_ms - 1) // 2}") | {"at_ms": at_ms}
+        notes[at_ms] = box.call("hook", **request)["notes"]
+
+    threads = [threading.Thread(target=tell, args=each) for each in reversed(events)]
+    with box.service.sessions.turn(("claude", "s"), 0):
+        for thread in threads:
+            thread.start()
+        queue = box.service.sessions._queues["claude", "s"]
+        wait_until(lambda: len(queue.waiting) == len(events), 30)
+    for thread in threads:
+        thread.join()
+
+    assert notes == {at_ms: [] for _, at_ms in events}
 
 
 def test_a_checkpoint_whose_agent_has_gone_on_is_late_and_says_so(box, agent):
