@@ -13,7 +13,7 @@ import re
 import stat
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,6 +40,7 @@ class Spool:
         self.lock = threading.Lock()
         self._folder = folder
         self._told: set[str] = set()
+        self._done: set[str] = set()
 
     def entries(self, now_ms: int) -> list[Entry]:
         """What waits, oldest first."""
@@ -49,11 +50,13 @@ class Spool:
             return [entry for name in sorted(os.listdir(folder)) for entry in self._read(folder, name, now_ms)]
 
     def remove(self, entries: Iterable[Entry]) -> None:
-        """They were taken up."""
+        """They were taken up, and are not again by this daemon, also where they cannot be removed."""
+        names = [entry.name for entry in entries]
+        self._done.update(names)
         with self._opened() as folder:
-            if folder is not None:
-                for entry in entries:
-                    _remove(folder, entry.name)
+            # oldest first, and none behind one that stays: what is left must not lack the ends of its begins
+            while folder is not None and names and self._remove(folder, names[0]):
+                self._done.discard(names.pop(0))
 
     @contextmanager
     def _opened(self) -> Iterator[int | None]:
@@ -73,6 +76,8 @@ class Spool:
 
     def _read(self, folder: int, name: str, now_ms: int) -> list[Entry]:
         match = _NAME.fullmatch(name)
+        if name in self._done:
+            return []
         if match is None:
             self._tell(name, "in the spool is not ours and is left there")
             return []
@@ -80,7 +85,7 @@ class Spool:
         if match[2] == "new":
             # a younger one may be written to at this moment
             if at_ms + HALF_WRITTEN_MS < now_ms:
-                _remove(folder, name)
+                self._remove(folder, name)
             return []
         try:
             request = json.loads(_content(folder, name))
@@ -89,9 +94,20 @@ class Spool:
             return []
         except (ValueError, RecursionError) as error:
             log.warning("%s in the spool is no request and is removed: %s", name, error)
-            _remove(folder, name)
+            self._remove(folder, name)
             return []
         return [Entry(name, at_ms, request if isinstance(request, dict) else {})]
+
+    def _remove(self, folder: int, name: str) -> bool:
+        try:
+            os.unlink(name, dir_fd=folder)
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            self._done.add(name)
+            self._tell(name, f"in the spool cannot be removed: {error.strerror}")
+            return False
+        return True
 
     def _tell(self, name: str, what: str) -> None:
         if name not in self._told:
@@ -107,8 +123,3 @@ def _content(folder: int, name: str) -> bytes:
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_size > MAX_BYTES:
             raise OSError("it is no file that a hook has written")
         return stream.read()
-
-
-def _remove(folder: int, name: str) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=folder)

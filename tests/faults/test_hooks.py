@@ -83,7 +83,8 @@ def test_what_lies_in_the_spool_is_taken_up_once(mode, tmp_path, so):
             assert list(box.home.spool.iterdir()) == [], outcome.call
             with box.service.timeline.database.reading() as db:
                 declared = store.session_windows(db, box.service.all_watched()[0].worktree.id, "s")
-            assert [window.prompt for window in declared if window.kind is WindowKind.TURN] == ["p"], outcome.call
-            assert [item["late"] for item in box.call("log")["items"] if item["trigger"] == "prompt"] == [True]
+            assert {window.prompt for window in declared if window.kind is WindowKind.TURN} == {"p"}, outcome.call
+            sealed = [item["late"] for item in box.call("log")["items"] if item["trigger"] == "prompt"]
+            assert sealed == [True], outcome.call
             # the second daemon took it up, or what the first one had declared ended with it
             assert windows(box) in ([], [tuple(window) for window in OPEN], [("tool", "open")]), outcome.call
