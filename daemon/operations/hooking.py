@@ -27,7 +27,7 @@ from openoxide.clock import rfc3339
 from openoxide.daemon.operations import declaring
 from openoxide.daemon.protocol.hooks import HookAnswer
 from openoxide.daemon.requests import Request, inside, number, path
-from openoxide.errors import NotFoundError, RefusedError, RootVanishedError, UsageError
+from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, RootVanishedError, UsageError
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
@@ -75,9 +75,13 @@ def take_up(service: Service) -> None:
         oldest_ms = now_ms - min(SILENT_MS, service.clock.boot_ms())
         fresh = [entry for entry in entries if entry.at_ms >= oldest_ms]
         open_now = still_open(understood(entry.request, rfc3339(entry.at_ms)) for entry in fresh)
-        for told in open_now:
-            for note in _declare(service, told._replace(due_ms=LONG_AGO), lambda _: None):
-                log.info("spooled %s of %s: %s", told.call.kind.value, told.agent, note)
+        try:
+            for told in open_now:
+                for note in _declare(service, told._replace(due_ms=LONG_AGO), lambda _: None):
+                    log.info("spooled %s of %s: %s", told.call.kind.value, told.agent, note)
+        except OpenOxideError as error:  # a full store, most likely: what is told now need not fail for that
+            log.warning("the spool is not taken up yet: %s", error)
+            return
         if entries:
             log.info("%d spooled calls of hooks, %d of them still open", len(entries), len(open_now))
         service.spool.remove(entries)
