@@ -1,1 +1,1 @@
-"""The agents room: one module for each coding agent. Empty until its own issue."""
+"""The agents room: what is particular to each coding agent. So far what its hooks tell."""

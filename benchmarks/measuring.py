@@ -44,14 +44,17 @@ class Spent:
         return Spent(wall_s=self.wall_s + other.wall_s, cpu_s=self.cpu_s + other.cpu_s, output=other.output)
 
 
-def run(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Spent:
-    """Run a command to its end, its start included. Raises CalledProcessError, and TimeoutExpired."""
+def run(argv: Sequence[str], environ: Mapping[str, str], cwd: Path, typed: str | None = None) -> Spent:
+    """Run a command to its end, its start included; ``typed`` is its standard input. Raises CalledProcessError, and
+    TimeoutExpired.
+    """
     before, began = _children_cpu_s(), time.perf_counter()
     done = subprocess.run(
         argv,
         env=environ,
         cwd=cwd,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL if typed is None else None,
+        input=typed,
         capture_output=True,
         text=True,
         errors="replace",

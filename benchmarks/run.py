@@ -24,6 +24,7 @@ from pathlib import Path
 
 import capturing
 import checkpointing
+import hookcost
 import peerjob
 import rewinding
 from field import NAMES, Field, gather
@@ -36,7 +37,7 @@ from workshop import Workshop
 SMALL, USUAL, LARGE = 2_000, 20_000, 100_000
 ROUNDS, QUICK_ROUNDS = 5, 3
 CHANGED = 1_000
-FIGURES = ("checkpoint", "strace", "capture", "rewind", "store")
+FIGURES = ("checkpoint", "strace", "capture", "rewind", "hook", "store")
 RESULTS = Path(__file__).resolve().parent / "results"
 PROGRAM = "python benchmarks/run.py"
 NOTE = (
@@ -126,6 +127,7 @@ def _tasks(workshop: Workshop, options: argparse.Namespace) -> list[Task]:
         _strace(workshop, files, rounds),
         _capture(workshop, files, rounds),
         _rewind(workshop, files, min(options.changed, files // 2), rounds),
+        _hook(workshop, options.files or SMALL, rounds),
         _store(workshop, options.real_tree or Path(sysconfig.get_path("stdlib"))),
     ]
     return [task for task in tasks if not options.only or task.claims[0].figure in options.only]
@@ -181,6 +183,19 @@ def _rewind(workshop: Workshop, files: int, changed: int, rounds: int) -> Task:
         rounds=rounds,
         again=f"--files {files} --changed {changed} --rounds {rounds}",
         measure=lambda: rewinding.rewind(workshop, files, changed, rounds),
+    )
+
+
+def _hook(workshop: Workshop, files: int, rounds: int) -> Task:
+    targets = {"cpu_ratio": 1.5}
+    return Task(
+        program=PROGRAM,
+        claims=tuple(
+            Claim(figure="hook", what=f"hook: {what}", files=files, targets=targets) for what in hookcost.EVENTS
+        ),
+        rounds=rounds,
+        again=f"--files {files} --rounds {rounds}",
+        measure=lambda: hookcost.hooks(workshop, files, rounds),
     )
 
 

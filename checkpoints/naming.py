@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Any, Protocol, assert_never
 
@@ -156,7 +156,7 @@ def resolve(reference: Reference, lookup: Lookup) -> Resolved:
         case Last(back):
             found, what = lookup.newest(back), f"checkpoint {back} before the newest"
         case TurnBack(back):
-            found, what = lookup.turn_back(back), f"turn {back} back from now"
+            return _before_prompt(lookup.turn_back(back), f"turn {back} back from now")
         case TurnPrompt(prompt):
             return _by_prompt(prompt, lookup.turn_prompt(prompt))
         case _:
@@ -226,7 +226,15 @@ def _by_text(text: str, named: Sequence[Checkpoint], prefixed: Sequence[Checkpoi
 def _by_prompt(prompt: str, hits: Sequence[Checkpoint]) -> Resolved:
     if len(hits) > 1:
         raise _ambiguous(f"turn:{prompt}", hits, hint="give the number; with `--scope turn` that turn alone is undone")
-    return _found(next(iter(hits), None), f"turn with the prompt {_quoted(prompt)}")
+    return _before_prompt(next(iter(hits), None), f"turn with the prompt {_quoted(prompt)}")
+
+
+def _before_prompt(checkpoint: Checkpoint | None, what: str) -> Resolved:
+    found = _found(checkpoint, what)
+    if not found.checkpoint.coverage.late:
+        return found
+    late = f"#{found.checkpoint.number} was sealed late: what the agent did first in that turn may be in it"
+    return replace(found, note=late)
 
 
 def _ambiguous(

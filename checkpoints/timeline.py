@@ -50,7 +50,9 @@ def by_nobody(_: Observed) -> Writer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """A checkpoint to be: everything about it that does not follow from the timeline."""
+    """A checkpoint to be: everything about it that does not follow from the timeline. ``is_late`` is asked when all that
+    belongs to it was read.
+    """
 
     id: str
     trigger: Trigger
@@ -65,6 +67,7 @@ class Seal:
     coverage: Coverage = Coverage()
     git: GitPosition = GitPosition()
     only_if_changed: bool = False
+    is_late: Callable[[], bool] = bool  # False
 
 
 class Timeline:
@@ -297,7 +300,7 @@ def _checkpoint(db: Transaction, worktree: int, head: Head, seal: Seal, before: 
         agent=seal.agent,
         session=seal.session,
         prompt=seal.prompt,
-        coverage=seal.coverage,
+        coverage=replace(seal.coverage, late=seal.coverage.late or seal.is_late()),
         git=seal.git,
         counts=_counts(db, worktree, before or 0, head.seq),
         skipped=head.skipped,

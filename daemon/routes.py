@@ -12,6 +12,7 @@ from openoxide.daemon.operations import (
     declaring,
     examining,
     forgetting,
+    hooking,
     keeping,
     leaving,
     logbook,
@@ -74,6 +75,7 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "turn_end": declaring.turn_end,
     "tool_begin": declaring.tool_begin,
     "tool_end": declaring.tool_end,
+    "hook": hooking.hook,
 }
 
 

@@ -16,11 +16,14 @@ from openoxide.checkpoints.timeline import Timeline
 from openoxide.clock import Clock
 from openoxide.daemon.background import Background
 from openoxide.daemon.cadence import SUSPEND
+from openoxide.daemon.operations.hooking import take_up
 from openoxide.daemon.operations.looking import View, holds, is_broad
 from openoxide.daemon.operations.settling import settle_at_start
 from openoxide.daemon.operations.sweeping import sweep_ended
+from openoxide.daemon.queues import Queues
 from openoxide.daemon.quiet import QuietSealer
 from openoxide.daemon.scheduler import Scheduler
+from openoxide.daemon.spool import Spool
 from openoxide.daemon.watched import Label, Watched
 from openoxide.errors import NotFoundError, RootVanishedError
 from openoxide.paths import Home
@@ -44,13 +47,15 @@ class Service:
         self.stop_requested = threading.Event()
         self.timeline = Timeline(home)
         self.background = Background()
+        self.spool = Spool(home.spool)
+        self.sessions = Queues()
         self._watched: dict[int, Watched] = {}
         self._lock = threading.Lock()
         self._sealer = QuietSealer(self._seal_quietly, settings.capture.quiet_ms, settings.capture.max_interval_ms)
         self._scheduler = Scheduler(clock, self.beat, self.timeline.database.fold_wal)
 
     def start(self) -> None:
-        """Take up every watched worktree; each is compared with its record in the background."""
+        """Take up every watched worktree; each is compared with its record in the background. What hooks left follows."""
         with self.timeline.database.reading() as db:
             known = [worktree for worktree in store.worktrees(db) if worktree.watching]
             newest = {worktree.id: store.CheckpointQuery(db, worktree.id).newest() for worktree in known}
@@ -60,6 +65,7 @@ class Service:
         known.sort(key=lambda w: -(last.created_at_ms if (last := newest[w.id]) else 0))
         for worktree in known:
             self.attach_soon(self.take_up(worktree))
+        self.background.submit("spool", partial(take_up, self))
         self._scheduler.start()
         for watched in self.all_watched():
             self._expect_end_of_pause(watched)

@@ -46,13 +46,14 @@ FullPassProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """What a checkpoint is called and belongs to."""
+    """What a checkpoint is called and belongs to. It is late where what it holds was read after ``due_ms`` (boot clock)."""
 
     trigger: Trigger
     name: str | None = None
     pinned: bool = False
     turn: Window | None = None
     only_if_changed: bool = False
+    due_ms: int | None = None
 
 
 class Watched:
@@ -330,6 +331,7 @@ class Watched:
             coverage=coverage,
             git=read_git(self.worktree.root),
             only_if_changed=label.only_if_changed,
+            is_late=lambda: label.due_ms is not None and self._clock.boot_ms() > label.due_ms,
         )
 
     def _record_failure(self, seal: Seal | None, error: BaseException) -> None:

@@ -33,6 +33,11 @@ class Home:
         return self.folder / "blobs"
 
     @property
+    def spool(self) -> Path:
+        """Where hooks leave what no daemon took."""
+        return self.folder / "spool"
+
+    @property
     def config(self) -> Path:
         return self.folder / "config.toml"
 

@@ -28,6 +28,8 @@ ROWS = [
     ("rewind", "rewind of 30 changed files, scope session"),
     ("rewind", "rewind of 30 changed files, scope session, turn still open"),
     ("rewind", "rewind of 30 changed files, exact"),
+    ("hook", "hook: end of a tool call, not waited for"),
+    ("hook", "hook: begin of a tool call, answered"),
     ("store", "store after the first capture of a real tree, written"),
 ]
 SCENE = Scene(root="/p", home="/h", changed="src/a.py", files=frozenset({"src/a.py", "src/b.py", "src/\u00e9 x.py"}))

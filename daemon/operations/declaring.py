@@ -17,7 +17,7 @@ from openoxide.checkpoints.timeline import Attribute
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object
 from openoxide.daemon.protocol.checkpoints import WindowAnswer
-from openoxide.daemon.requests import Request, inside, optional_text, path, text
+from openoxide.daemon.requests import Request, inside, number, optional_text, path, text
 from openoxide.daemon.watched import Label, Watched, with_sure_writes, writer_between_windows
 from openoxide.errors import NotFoundError, RefusedError, RootVanishedError, UsageError
 
@@ -29,7 +29,10 @@ _NOT_RECORDED = (NotFoundError, RefusedError, RootVanishedError)
 
 
 def turn_begin(service: Service, request: Request, _report: Reporter) -> WindowAnswer:
-    """A prompt was given: checkpoint first, then the turn is open. An open turn of the same session ends."""
+    """A prompt was given: checkpoint first, then the turn is open. An open turn of the same session ends.
+    ``due_ms`` (boot clock): until when whoever asks waits with what it does next.
+    """
+    due_ms = number(request, "due_ms", least=0)
     with service.using(path(request)) as watched:
         session = text(request, "session")
         until_now = writer_between_windows(watched.windows)
@@ -46,7 +49,7 @@ def turn_begin(service: Service, request: Request, _report: Reporter) -> WindowA
                 began_seq=seq,
             )
         )
-        sealed = watched.seal(Label(trigger=Trigger.PROMPT, turn=turn), until_now)
+        sealed = watched.seal(Label(trigger=Trigger.PROMPT, turn=turn, due_ms=due_ms), until_now)
         open_turns = [window.prompt for window in ended if window.kind is WindowKind.TURN]
         notes = [
             f"turn {prompt} had not ended and ends here: a session has one turn at a time" for prompt in open_turns

@@ -25,6 +25,8 @@ OURS = (
     "config.toml.rejected",
     "logs/oxided.log",
     "logs/oxided.log.1",
+    f"spool/{17:020d}-4711.json",
+    f"spool/{17:020d}-4711.new",
     "blobs/00000001.pack",
     "blobs/00000002.pack.aside",
     f"blobs/big/{HASH}",
@@ -38,6 +40,7 @@ FOREIGN = (
     "blobs/1.pack",
     f"blobs/big/{HASH}.txt",
     "logs/other.log",
+    "spool/4711.json",
     "sub/oxided.lock",
     "blobs/sub/00000001.pack",
 )
@@ -130,7 +133,7 @@ def test_the_history_is_kept_when_asked_to(home):
 
     stays = ["blobs", "config.toml", "config.toml.rejected", "oxided.lock", "timeline.db", "timeline.db-wal"]
     assert sorted(os.listdir(home.folder)) == stays
-    assert set(done.removed) == {"logs", "oxided.sock", "config.toml.new"}
+    assert set(done.removed) == {"logs", "oxided.sock", "config.toml.new", "spool"}
     assert sorted(done.kept) == stays
     assert (home.blobs / "big" / HASH).exists()
 
