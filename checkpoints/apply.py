@@ -32,7 +32,7 @@ from openoxide.checkpoints.staging import (
 )
 from openoxide.checkpoints.steps import Action, Step, steps_of
 from openoxide.checkpoints.timeline import Attribute, Timeline
-from openoxide.checkpoints.tree import Tree
+from openoxide.checkpoints.tree import Tree, mtime_of
 from openoxide.errors import InterruptedOperationError, StoreDamagedError
 from openoxide.fileio import write_errors
 
@@ -295,7 +295,7 @@ def _staged(operation: Operation, step: Step) -> str:
 def _as_placed(live: os.stat_result, new: FileState) -> bool:
     if new.kind is not Kind.FILE:
         return True
-    return (live.st_size, live.st_mtime_ns) == (new.size, new.mtime_ns) and stat.S_ISREG(live.st_mode)
+    return (live.st_size, mtime_of(live)) == (new.size, new.mtime_ns) and stat.S_ISREG(live.st_mode)
 
 
 def attribution(operation: Operation, steps: Sequence[Step], otherwise: Attribute) -> Attribute:

@@ -24,7 +24,7 @@ from openoxide.checkpoints.model import (
     skipped,
 )
 from openoxide.checkpoints.packs import BIG_BYTES
-from openoxide.checkpoints.tree import Tree, identity, wall_ns
+from openoxide.checkpoints.tree import Tree, identity, mtime_of, wall_ns
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 _FILE = Kind.FILE  # looked up by the ten thousand, and an enum's members are slow to reach
@@ -112,7 +112,7 @@ def _read_once(
     finally:
         os.close(fd)
     stable = _same_entry(before, after) and size == after.st_size
-    state = FileState(_FILE, stat.S_IMODE(after.st_mode), size, after.st_mtime_ns, name, None, not stable, sqlite)
+    state = FileState(_FILE, stat.S_IMODE(after.st_mode), size, mtime_of(after), name, None, not stable, sqlite)
     return Found(Observed(path, state, identity(before, read_at_ns)), data), stable
 
 

@@ -18,7 +18,7 @@ from openoxide.checkpoints.blobs import copy_blob
 from openoxide.checkpoints.hashing import Hasher
 from openoxide.checkpoints.model import STAGING_NAME, BlobHash, FileState, Kind
 from openoxide.checkpoints.steps import NEW_FOLDER_MODE, Action, Step, is_staged_name
-from openoxide.checkpoints.tree import Tree
+from openoxide.checkpoints.tree import Tree, mtime_of
 from openoxide.errors import RefusedError, StoreDamagedError
 from openoxide.syscalls import is_written_to, sync_filesystem
 
@@ -205,7 +205,7 @@ def looks_like(found: os.stat_result, expected: FileState) -> bool:
     """Whether a stat is that of ``expected``, as far as a stat can tell."""
     if stat.S_ISREG(found.st_mode):
         same = (expected.mode, expected.size, expected.mtime_ns)
-        return expected.kind is Kind.FILE and (stat.S_IMODE(found.st_mode), found.st_size, found.st_mtime_ns) == same
+        return expected.kind is Kind.FILE and (stat.S_IMODE(found.st_mode), found.st_size, mtime_of(found)) == same
     if stat.S_ISLNK(found.st_mode):
         return expected.kind is Kind.SYMLINK
     if stat.S_ISDIR(found.st_mode):

@@ -42,6 +42,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.ENAMETOOLONG})
 # the trees of a daemon share the descriptors of one process (getrlimit(2))
 MAX_OPEN_FOLDERS = 64
+MOST_NS = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +209,18 @@ class Tree:
                 continue
 
 
+def mtime_of(found: os.stat_result) -> int:
+    """Nanoseconds since the epoch, as far as 64 bits hold them: file systems take years after 2262, a row does not."""
+    return max(-MOST_NS, min(found.st_mtime_ns, MOST_NS))
+
+
 def identity(found: os.stat_result, read_at_ns: int) -> StatIdentity:
     """``found`` as the stat a state rests on."""
     return StatIdentity(
         found.st_dev,
         found.st_ino,
         found.st_size,
-        found.st_mtime_ns,
+        mtime_of(found),
         found.st_ctime_ns,
         found.st_mode,
         # a directory's count changes with each directory in it

@@ -46,6 +46,32 @@ def goes_there_and_back(box: Box, change: Callable[[], object]) -> dict[str, Any
     return dict(answer)
 
 
+# Times
+
+
+@pytest.mark.parametrize("year", [1902, 2262, 2263, 2400])
+def test_a_file_of_any_year_is_recorded_and_brought_back(box, year):
+    far_ns = (year - 1970) * 31_556_952 * 10**9
+    (box.root / "far").write_text("old")
+    os.utime(box.root / "far", ns=(0, far_ns))
+    (box.root / "beside").write_text("old")
+    assert box.watch()["checkpoint"]["complete"]
+    held = box.checkpoint()["number"]
+    (box.root / "far").write_text("new")
+    os.utime(box.root / "far", ns=(0, far_ns + 10**9))
+    (box.root / "beside").write_text("new")
+    assert box.checkpoint()["changed"]["modified"] == 2
+
+    answer = box.rewind(held, scope="all")
+
+    assert (sorted(paths(answer["restored"])), answer["conflicts"]) == ([b"beside", b"far"], [])
+    assert (box.root / "far").read_text() == "old"
+    # as far as a row can tell it
+    assert (box.root / "far").stat().st_mtime_ns == min(far_ns, (1 << 63) - 1)
+    box.call("undo")
+    assert (box.root / "far").read_text() == "new"
+
+
 # Names
 
 NAMES = [
