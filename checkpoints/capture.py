@@ -13,6 +13,7 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from openoxide.checkpoints.churn import Turn
 from openoxide.checkpoints.ignore import (
     CACHE_SIGNATURE,
     CACHE_TAG,
@@ -53,17 +54,25 @@ class Folder(NamedTuple):
 
 class Capture:
     """One capture of one worktree; use it once. ``seen`` counts entries looked at, ``torn`` names what to look at again,
-    ``rescanned`` the directories whose rules changed.
+    ``rescanned`` the directories whose rules changed, ``held`` what has changed and is to wait: with ``churn`` a file that
+    changes all the time is not taken each time.
     """
 
     def __init__(
-        self, tree: Tree, rules: Rules, settings: CaptureSettings, live: LiveStates, store_big: StoreBig
+        self,
+        tree: Tree,
+        rules: Rules,
+        settings: CaptureSettings,
+        live: LiveStates,
+        store_big: StoreBig,
+        churn: Turn | None = None,
     ) -> None:
         self._tree = tree
         self._rules = rules
         self._settings = settings
         self._live = live
         self._store_big = store_big
+        self._churn = churn
         self._done: set[bytes] = set()
         self._stats: dict[bytes, os.stat_result | None] = {}
         self._recorded: dict[bytes, bool] = {b"": True}
@@ -75,6 +84,7 @@ class Capture:
         self._told: set[bytes] = set()
         self.seen = 0
         self.torn: set[bytes] = set()
+        self.held: set[bytes] = set()
         self.rescanned: set[bytes] = set()
 
     def everything(self, told: Collection[bytes] = ()) -> Iterator[Found]:
@@ -374,9 +384,20 @@ class Capture:
         # a store into a page that was stored into before changes no time; that the mapping was closed is all that tells
         if row is not None and unchanged(row, found) and path not in self._told:
             return ()
+        if self._churn is not None and row is not None and self._is_held(self._churn, path, found):
+            # without a size: it would be a row of its own each time
+            return self._emit(Found(observed=Observed(path=path, state=skipped(SkipReason.CHURNING))), row)
         if found.st_nlink > 1:
             self._linked.add((found.st_dev, found.st_ino))
         return self._read(path, found, row)
+
+    def _is_held(self, churn: Turn, path: bytes, found: os.stat_result) -> bool:
+        if not stat.S_ISREG(found.st_mode):
+            return False
+        held = churn.holds(path, found.st_size, max(found.st_mtime_ns, found.st_ctime_ns))
+        if held:
+            self.held.add(path)
+        return held
 
     def _entry_reason(self, path: bytes, found: os.stat_result) -> SkipReason | None:
         reason = self._rules.skip_entry(path)

@@ -70,6 +70,7 @@ class SkipReason(str, Enum):
     IGNORED_LARGE = "ignored_large"
     IGNORED_TREE_FULL = "ignored_tree_full"
     UNREADABLE = "unreadable"
+    CHURNING = "churning"
 
 
 _NOTHING = (Kind.ABSENT, Kind.SKIPPED)

@@ -31,6 +31,8 @@ from openoxide.settings import Settings
 
 log = logging.getLogger(__name__)
 
+RECORD_PATHS = 2_000  # about as many as are recorded in a fifth of a second
+
 OnSealed = Callable[[Worktree, Checkpoint], None]
 
 
@@ -87,7 +89,7 @@ class Service:
         """Let requests find ``worktree`` from now on; the first of them attaches it, unless that is done soon. With
         ``locked`` they wait: the caller has the lock, and releases it.
         """
-        watched = Watched(worktree, self.timeline, self.settings, self.clock, self._sealer.changed, self._sealed)
+        watched = Watched(worktree, self.timeline, self.settings, self.clock, self._changed, self._sealed)
         if locked:
             watched.lock.acquire()
         with self._lock:
@@ -202,6 +204,17 @@ class Service:
 
     # what happens by itself
 
+    def _changed(self, worktree: int) -> None:
+        self._sealer.changed(worktree)
+        with self._lock:
+            watched = self._watched.get(worktree)
+        if watched is not None and watched.watch.pending > RECORD_PATHS:
+            self.background.submit(f"record {worktree}", partial(self._record_ahead, watched))
+
+    def _record_ahead(self, watched: Watched) -> None:
+        if watched.attached:
+            watched.record_ahead()
+
     def _sealed(self, worktree: Worktree, checkpoint: Checkpoint) -> None:
         self._sealer.settled(worktree.id)
         with self._lock:
@@ -234,6 +247,8 @@ class Service:
         for watched in self.all_watched():
             if slept_ms and watched.attached:
                 watched.open_gap(SUSPEND)
+            if watched.held:
+                self._sealer.changed(watched.worktree.id)
             if watched.is_due(self.clock.boot_ms()):
                 self.background.submit(f"full pass {watched.worktree.id}", partial(self._look_again, watched))
 

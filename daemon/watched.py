@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from openoxide.checkpoints import store
 from openoxide.checkpoints.attribution import sure_writer, surely, writer_between
 from openoxide.checkpoints.capture import Capture
+from openoxide.checkpoints.churn import Budgets
 from openoxide.checkpoints.gitposition import read_git
 from openoxide.checkpoints.ignore import Rules
 from openoxide.checkpoints.known import Placed
@@ -84,6 +85,8 @@ class Watched:
         self._clock = clock
         self._on_sealed = on_sealed
         self._rules = Rules(settings.capture)
+        self._budgets = Budgets()
+        self.held: frozenset[bytes] = frozenset()  # changed, and not recorded yet: they change all the time
         self._pruner = Pruner(worktree.root, settings.capture)
         self._on_change = on_change
         self._watch = self._new_watch()
@@ -188,8 +191,13 @@ class Watched:
     def record(self) -> int:
         """Record what has changed without a checkpoint; the position reached."""
         with self.lock:
-            self._take_in(None, None, (), None)
+            self._take_in(None, None, (), None, automatic=False)
             return self._timeline.head(self.worktree.id).seq
+
+    def record_ahead(self) -> None:
+        """Record what waits, so that whoever asks for a checkpoint next does not have to wait for all of it."""
+        with self.lock:
+            self._take_in(None, None, (), None, automatic=True)
 
     def seal(
         self,
@@ -203,7 +211,7 @@ class Watched:
         has just put there.
         """
         with self.lock:
-            sealed = self._take_in(label, attribute, also, placed)
+            sealed = self._take_in(label, attribute, also, placed, automatic=label.trigger is Trigger.QUIET)
             if sealed is None:
                 unchanged = self.newest()
                 assert unchanged is not None, "without a checkpoint every seal is a change"
@@ -217,16 +225,18 @@ class Watched:
         attribute: Attribute | None,
         also: Collection[bytes],
         placed: Mapping[bytes, Placed] | None,
+        *,
+        automatic: bool,
     ) -> Checkpoint | None:
         with self.open_tree() as tree:
             self.require_recording()
             drained, dirty = self._drain()
-            dirty |= {path: dirty.get(path, False) for path in also}
+            dirty |= {path: dirty.get(path, False) for path in (*also, *self.held)}
             seal = self._seal(label, self._coverage(drained)) if label is not None else None
             by = attribute or writer_between_windows(self.windows)
             try:
                 with self._timeline.live(self.worktree.id) as live:
-                    capture = self._capture(tree, live)
+                    capture = self._capture(tree, live, automatic=automatic)
                     sealed = self._timeline.record(self.worktree.id, capture.dirty(dirty, placed), by, seal)
             except BaseException as error:
                 self._watch.give_back(dirty)
@@ -257,7 +267,8 @@ class Watched:
             by = attribute or heard.writer_of
             try:
                 with self._timeline.live(self.worktree.id) as live:
-                    capture = self.capturing = self._capture(tree, live)
+                    automatic = label is not None and label.trigger is Trigger.QUIET
+                    capture = self.capturing = self._capture(tree, live, automatic=automatic)
                     found = heard.sift(capture.everything(dirty), tree, live)
                     sealed = self._timeline.record(self.worktree.id, found, by, seal, progress)
             except BaseException as error:
@@ -288,8 +299,10 @@ class Watched:
             self._rewatch_ms = ended_ms + self._settings.capture.full_pass_ms
             self._watch.refresh(b"")
 
-    def _capture(self, tree: Tree, live: Live) -> Capture:
-        return Capture(tree, self._rules, self._settings.capture, live, self._timeline.blobs.write_big)
+    def _capture(self, tree: Tree, live: Live, *, automatic: bool) -> Capture:
+        # what somebody asked for holds every file, however often it changes
+        churn = self._budgets.turn(self._clock.now_ms()) if automatic else None
+        return Capture(tree, self._rules, self._settings.capture, live, self._timeline.blobs.write_big, churn)
 
     def _drain(self) -> tuple[Drained, dict[bytes, bool]]:
         """The barrier, then the dirty set. A lost root or an overflow leaves the whole tree unknown: that is a gap for
@@ -346,6 +359,7 @@ class Watched:
 
     def _afterwards(self, capture: Capture) -> None:
         self.trouble = ""
+        self.held = frozenset(capture.held)
         for directory in capture.rescanned:
             self._pruner.forget(directory)
             self._watch.refresh(directory)
