@@ -35,6 +35,7 @@ READER_ERROR: Final = "reader_error"
 STOPPED: Final = "stopped"
 NO_BARRIER: Final = "no_barrier"
 
+BARRIER_SECONDS: Final = 0.2
 _ROOT_CHECK_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class _Changes:
         self.untold = False
         self.errors = 0
         self._gaps: dict[Gap, None] = {}
+        self._gaps_lock = threading.Lock()  # the only one that an attachment in the making needs
         self._on_change = on_change
 
     def mark(self, path: bytes, *, recursive: bool) -> None:
@@ -79,16 +81,17 @@ class _Changes:
 
     def gap(self, cause: str) -> None:
         self.untold = True
-        self._gaps[Gap(cause=cause)] = None
+        with self._gaps_lock:
+            self._gaps[Gap(cause=cause)] = None
 
     def take(self) -> tuple[dict[bytes, bool], tuple[Gap, ...]]:
-        with self.lock:
+        with self.lock, self._gaps_lock:
             taken = self.dirty, tuple(self._gaps)
             self.dirty, self._gaps = {}, {}
         return taken
 
     def give_back(self, dirty: Mapping[bytes, bool], gaps: Iterable[Gap]) -> None:
-        with self.lock:
+        with self.lock, self._gaps_lock:
             self.dirty |= {path: recursive or self.dirty.get(path, False) for path, recursive in dirty.items()}
             self._gaps = dict.fromkeys((*gaps, *self._gaps))
 
@@ -139,14 +142,15 @@ class _InotifyEmitter(EventEmitter):
         self._last_loss = ""
         self._generation = 0  # counts losses and returns: a barrier that met either has proven nothing
         self._root_checked = time.monotonic()
+        self._begun = self._attempts = 0  # attempts to attach that have begun, and that have ended
+        self._attempted = threading.Condition()
         self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     # In the reader's thread, or before it runs
 
     def on_thread_start(self) -> None:
-        with self._changes.lock:
-            cause = self._attempt(self._attach)
-        if cause == ROOT_LOST:
+        self._attach()
+        if self._cause == ROOT_LOST:
             self.close()
             raise _vanished(self._root)
 
@@ -157,7 +161,32 @@ class _InotifyEmitter(EventEmitter):
         self._sleep(timeout)
         with self._changes.lock:
             self._advance(self._read_some)
+        if self._attachment is None and self.should_keep_running():
+            self._attach()
         self._changes.tell()
+
+    def _attach(self) -> None:
+        """Look at every directory, which takes as long as the tree is large: nobody who asks meanwhile waits for it."""
+        self._begun += 1
+        made: list[Attachment] = []
+        cause = self._tried(lambda: made.append(Attachment(self._root, self._prune, self._changes)))
+        with self._changes.lock:
+            if cause:
+                self._detach(cause)
+            else:
+                self._install(made[0])
+        with self._attempted:
+            self._attempts += 1
+            self._attempted.notify_all()
+
+    def _install(self, attachment: Attachment) -> None:
+        self._attachment = attachment
+        if self._cause:  # not the first: what happened in between is unknown
+            self._generation += 1
+            self._changes.mark(b"", recursive=True)
+            if self._cause == ROOT_LOST:
+                self._changes.gap(ROOT_RETURNED)
+        self._cause = ""
 
     def _sleep(self, timeout: float) -> None:
         attachment = self._attachment
@@ -190,13 +219,25 @@ class _InotifyEmitter(EventEmitter):
 
     def drain(self) -> Drained:
         # before the lock: a loss that happens while we wait for it counts too
-        generation = self._generation
+        generation, begun = self._generation, self._begun
         with self._changes.lock:
             cause = self._advance(Attachment.read_queued)
             cause = self._last_loss if generation != self._generation else cause or self.degraded
-            if self._changes.untold:
+            if self._changes.untold or self._attachment is None:
                 self._wake()
+        if self._attachment is None and cause != STOPPED:
+            self._await_attempt(begun)
         return Drained(complete=not cause, cause=cause)
+
+    def _await_attempt(self, begun: int) -> None:
+        """Until an attempt to attach has ended that was not under way yet, as long as that is soon: then what is dirty is
+        known at once.
+        """
+        if threading.current_thread() is self:
+            self._attach()
+            return
+        with self._attempted:
+            self._attempted.wait_for(lambda: self._attempts > begun, BARRIER_SECONDS)
 
     def refresh(self, directory: bytes) -> None:
         with self._changes.lock:
@@ -223,18 +264,17 @@ class _InotifyEmitter(EventEmitter):
     # With the lock held
 
     def _advance(self, act: Callable[[Attachment], None]) -> str:
-        """Let ``act`` work on the attachment, or make one; answers why changes may have been missed meanwhile."""
-        attachment, before = self._attachment, self._cause
-        if before == STOPPED:
-            return STOPPED
+        """Let ``act`` work on the attachment; answers why changes may have been missed. The reader makes a new one."""
+        attachment = self._attachment
         if attachment is None:
-            return self._attempt(self._attach) or before
-        cause = self._attempt(lambda: act(attachment))
+            return self._cause
+        cause = self._tried(lambda: act(attachment))
         if cause:
-            self._attempt(self._attach)
+            self._detach(cause)
         return cause
 
-    def _attempt(self, act: Callable[[], None]) -> str:
+    def _tried(self, act: Callable[[], None]) -> str:
+        """Why ``act`` failed, empty if it did not."""
         try:
             act()
         except DetachedError as error:
@@ -248,7 +288,6 @@ class _InotifyEmitter(EventEmitter):
                 log.exception("reading the changes of %r failed", self._root)
         else:
             return ""
-        self._detach(cause)
         return cause
 
     def _detach(self, cause: str) -> None:
@@ -261,15 +300,6 @@ class _InotifyEmitter(EventEmitter):
         self._cause = self._last_loss = cause
         if cause != STOPPED:
             self._changes.gap(cause)
-
-    def _attach(self) -> None:
-        self._attachment = Attachment(self._root, self._prune, self._changes)
-        if self._cause:  # not the first: what happened in between is unknown
-            self._generation += 1
-            self._changes.mark(b"", recursive=True)
-            if self._cause == ROOT_LOST:
-                self._changes.gap(ROOT_RETURNED)
-        self._cause = ""
 
     def _wake(self) -> None:
         if self._cause != STOPPED:

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 
 import openoxide
 from openoxide.daemon.watcher import Drained, Gap, Watch
+from tests.kit import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify")
 
@@ -70,7 +70,9 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
 
 
 class Stalls:
-    """Rules that stop the reader, with its lock held, the first two times it looks at a directory named stall."""
+    """Rules that stop the reader the first two times it looks at a directory named stall: with its lock held, and then
+    while it attaches again.
+    """
 
     def __init__(self) -> None:
         self._left = 2
@@ -91,15 +93,6 @@ class Stalls:
         self._go_on.release()
 
 
-def wait_until_in(thread: threading.Thread, function: str) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while time.monotonic() < deadline:
-        frame = sys._current_frames().get(thread.ident or 0)
-        if frame is not None and frame.f_code.co_name == function:
-            return
-    raise AssertionError(f"not in {function}")
-
-
 def test_an_overflow_is_told_and_recovered_from(tmp_path):
     stalls = Stalls()
     watched = Watched(tmp_path / "tree", stalls)
@@ -113,17 +106,13 @@ def test_an_overflow_is_told_and_recovered_from(tmp_path):
     (watched.path / "unseen").mkdir()
     stalls.go_on()
     stalls.reached()  # again: by now it lists the tree for a new instance
-    answers: list[Drained] = []
-    caller = threading.Thread(target=lambda: answers.append(watched.watch.barrier()))
-    caller.start()
-    wait_until_in(caller, "drain")
+    # whoever asks meanwhile gets an answer: the reader stands still until it is let go on
+    assert watched.watch.barrier() == Drained(complete=False, cause="overflow")
+    assert watched.watch.take()[1] == (Gap(cause="overflow"),)
     stalls.go_on()
-    caller.join(DEADLINE_SECONDS)
-    assert answers == [Drained(complete=False, cause="overflow")]
-    dirty, gaps = watched.watch.take()
-    assert gaps == (Gap(cause="overflow"),)
-    assert dirty[b""] is True
-    assert watched.watch.watches == 5
+    wait_until(lambda: watched.watch.watches == 5, DEADLINE_SECONDS)
+    assert watched.watch.barrier() == COMPLETE
+    assert watched.watch.take() == ({b"": True}, ())
     watched.assert_sees("many/new", "many/deep/new", "unseen/new", "stall/new")
     watched.watch.stop()
 

@@ -52,7 +52,9 @@ def wait_for_full_pass(box: Box) -> None:
 
 def pass_of_the_clock(box: Box) -> None:
     """The full pass that comes round by itself; returns when it is over."""
-    box.service._sweep_all()
+    for watched in box.service.all_watched():
+        watched.last_pass = None  # its time has come
+    box.service.beat()
     wait_for_full_pass(box)
 
 
