@@ -47,6 +47,7 @@ def test_a_widened_folder_that_stays_gets_its_mode_back(tmp_path):
     with Box(tmp_path) as box:
         (box.root / "other").write_bytes(b"")
         box.watch()
+        box.call("turn_begin", agent="codex", session="s", prompt="p")
         shut = box.root / "shut"
         shut.mkdir()
         (shut / "held").write_bytes(b"held open")
@@ -54,7 +55,7 @@ def test_a_widened_folder_that_stays_gets_its_mode_back(tmp_path):
         shut.chmod(0o555)
         with (shut / "held").open("ab"):
             box.checkpoint()
-            answer = box.rewind("1", exact=True)
+            answer = box.rewind("turn:-1")
         assert [entry["path"] for entry in answer["conflicts"]] == ["shut/held"]
         assert stat.S_IMODE(shut.stat().st_mode) == 0o555
         assert (shut / "held").read_bytes() == b"held open"

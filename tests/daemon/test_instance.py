@@ -287,7 +287,8 @@ def test_a_socket_path_longer_than_the_kernels_limit_works_at_both_ends(tmp_path
         assert home.socket.is_socket()
         listener.settimeout(ANSWER_SECONDS)
         process = subprocess.Popen([sys.executable, "-c", CALL, str(home.socket)], env={"PYTHONPATH": str(ROOT)})
-        listener.accept()[0].close()
+        for _ in range(2):  # what only reads is asked again of a daemon that hung up
+            listener.accept()[0].close()
         assert process.wait(ANSWER_SECONDS) == 0
     instance.close()
     assert not home.socket.exists()
