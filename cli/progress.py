@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from openoxide.cli.units import size
 from openoxide.daemon import protocol
@@ -16,11 +16,14 @@ from openoxide.daemon import protocol
 def bar(what: str) -> Iterator[Callable[[protocol.Progress], None]]:
     """Shows ``what`` and how far it is, and leaves nothing behind."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[amount]}"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
+    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with Progress(*columns, *times, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=None, amount="")
 
         def report(step: protocol.Progress) -> None:
+            elapsed = progress.tasks[0].elapsed
             amount = size(step["bytes"]) if step.get("bytes") else ""
+            amount += f", {size(int(step['bytes'] / elapsed))}/s" if amount and elapsed else ""
             progress.update(
                 task,
                 description=str(step.get("stage", what)),

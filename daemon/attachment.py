@@ -76,6 +76,7 @@ class Attachment:
 
     def __init__(self, root: bytes, prune: Prune, report: Report) -> None:
         self.degraded = ""
+        self.entries = 0  # met when the directories were listed for the first time
         self._root = root
         self._prune = prune
         self._report = report
@@ -195,12 +196,14 @@ class Attachment:
         where = node.path()
         assert where is not None
         try:
-            with os.scandir(directory) as entries:
-                found = [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
+            with os.scandir(directory) as listing:
+                entries = list(listing)
+            found = [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
         except OSError as error:
             if error.errno not in _ABSENT:
                 self._fall_short(error, where)
             return []
+        self.entries += len(entries)
         names = [name for name in found if not self._pruned(where, name)]
         for name in node.kids.keys() - set(names):
             self._tree.empty(node, name)

@@ -24,7 +24,7 @@ from openoxide.daemon.queues import Queues
 from openoxide.daemon.quiet import QuietSealer
 from openoxide.daemon.scheduler import Scheduler
 from openoxide.daemon.spool import Spool
-from openoxide.daemon.watched import Label, Watched
+from openoxide.daemon.watched import FullPassProgress, Label, Watched
 from openoxide.errors import NotFoundError, RootVanishedError
 from openoxide.paths import Home
 from openoxide.settings import Settings
@@ -161,7 +161,7 @@ class Service:
         """What reading operations work with."""
         return View(timeline=self.timeline, worktree=worktree, now_ms=self.clock.now_ms())
 
-    def attach(self, watched: Watched, progress: Callable[[int, int], None] | None = None) -> None:
+    def attach(self, watched: Watched, progress: FullPassProgress | None = None) -> None:
         """Start watching, compare the tree with the record, settle what a crash left. The caller holds the lock."""
         if watched.attached:
             return

@@ -9,6 +9,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from openoxide.checkpoints import store
@@ -39,10 +40,12 @@ from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, RootVa
 from openoxide.ids import ID_BYTES, letters
 from openoxide.settings import Settings
 from openoxide.surroundings import HOST_SHARE, NETWORK, file_system, reach
+from openoxide.syscalls import gentle_io
 
 log = logging.getLogger(__name__)
 
-FullPassProgress = Callable[[int, int], None]
+FullPassProgress = Callable[[int, int, int], None]
+"""Is told how many entries were looked at, of about how many, and the bytes of what was recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +273,10 @@ class Watched:
                     automatic = label is not None and label.trigger is Trigger.QUIET
                     capture = self.capturing = self._capture(tree, live, automatic=automatic)
                     found = heard.sift(capture.everything(dirty), tree, live)
-                    sealed = self._timeline.record(self.worktree.id, found, by, seal, progress)
+                    told = self._telling(progress, capture) if progress else None
+                    # whoever waits for a rewind is not to wait for others' disk
+                    with gentle_io() if automatic or progress else nullcontext():
+                        sealed = self._timeline.record(self.worktree.id, found, by, seal, told)
             except BaseException as error:
                 self._watch.give_back(dirty)
                 self._record_failure(seal, error)
@@ -289,6 +295,9 @@ class Watched:
         if sealed is not None:
             self._on_sealed(self.worktree, sealed)
         return sealed
+
+    def _telling(self, progress: FullPassProgress, capture: Capture) -> Callable[[int, int], None]:
+        return lambda _recorded, size: progress(capture.seen, max(capture.seen, self._watch.entries), size)
 
     def _end_pass(self, began_boot_ms: int, entries: int) -> None:
         ended_ms = self._clock.boot_ms()

@@ -121,6 +121,8 @@ class _Reader(Protocol):
     @property
     def watches(self) -> int: ...
     @property
+    def entries(self) -> int: ...
+    @property
     def degraded(self) -> str: ...
     @property
     def root_present(self) -> bool: ...
@@ -251,6 +253,11 @@ class _InotifyEmitter(EventEmitter):
         return 0 if attachment is None else attachment.watches
 
     @property
+    def entries(self) -> int:
+        attachment = self._attachment
+        return 0 if attachment is None else attachment.entries
+
+    @property
     def degraded(self) -> str:
         attachment = self._attachment
         if attachment is not None:
@@ -357,6 +364,10 @@ if sys.platform == "darwin":
             return 1
 
         @property
+        def entries(self) -> int:
+            return 0
+
+        @property
         def degraded(self) -> str:
             return ""
 
@@ -407,6 +418,11 @@ class Watch:
     @property
     def watches(self) -> int:
         return self._reader.watches
+
+    @property
+    def entries(self) -> int:
+        """About how many entries a full pass will look at; 0 where that is not known."""
+        return self._reader.entries
 
     @property
     def pending(self) -> int:

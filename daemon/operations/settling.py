@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import journal
@@ -16,7 +15,7 @@ from openoxide.daemon.operations import rewinding
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.protocol.rewinds import RewindAnswer
 from openoxide.daemon.requests import Request, path, text
-from openoxide.daemon.watched import Label, Watched
+from openoxide.daemon.watched import FullPassProgress, Label, Watched
 from openoxide.errors import InterruptedOperationError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ log = logging.getLogger(__name__)
 FRESH_MS = 600_000  # an operation interrupted longer ago is not finished behind the user's back
 
 
-def settle_at_start(service: Service, watched: Watched, progress: Callable[[int, int], None] | None) -> None:
+def settle_at_start(service: Service, watched: Watched, progress: FullPassProgress | None) -> None:
     """Give up what had not begun, compare the tree with the record, finish what is fresh, leave the rest interrupted.
     The caller holds the lock.
     """

@@ -72,8 +72,8 @@ def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
 def counting(report: Reporter) -> FullPassProgress:
     """What tells ``report`` how far a full pass is."""
 
-    def progress(done: int, size: int) -> None:
-        report({"stage": "files", "done": done, "total": 0, "bytes": size})
+    def progress(done: int, total: int, size: int) -> None:
+        report({"stage": "files", "done": done, "total": total, "bytes": size})
 
     return progress
 

@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 
 from openoxide.daemon.client import Client
+from openoxide.errors import DaemonUnreachableError
 from tests.daemon.workloads import python, tree
 from tests.kit import diff_trees, tree_of, wait_until
+from tests.kit.openings import Openings
 from tests.races.programs import Program, rounds
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify")
@@ -140,3 +142,30 @@ def test_a_daemon_that_was_halted_for_less_than_the_queue_holds_has_missed_nothi
     assert python(_CREATE, root / "new", 1_000).wait() == 0
     daemon.process.send_signal(signal.SIGCONT)
     assert daemon.differences(tmp_path / "copy") == []
+
+
+def test_a_first_capture_that_was_killed_goes_on_where_it_was(daemon, tmp_path):
+    root, files = tmp_path / "large", 4_000
+    for number in range(files):
+        (root / f"{number % 40}").mkdir(parents=True, exist_ok=True)
+        (root / f"{number % 40}" / f"{number}").write_text(str(number))
+    steps: list[dict[str, Any]] = []
+
+    def kill_in_the_middle(step: dict[str, Any]) -> None:
+        steps.append(step)
+        if step["done"] > files // 2:
+            daemon.process.kill()
+
+    with pytest.raises(DaemonUnreachableError):
+        daemon.client.watch(str(root), progress=kill_in_the_middle)
+    daemon.process.communicate()
+    assert {step["total"] for step in steps} == {files + 40}
+    assert [step["done"] for step in steps] == sorted(step["done"] for step in steps)
+    with Openings(root) as openings:
+        daemon.start()
+        daemon.client.watch(str(root))
+    again = {name for name in openings.files if name.split("/")[-1].isdigit()}
+
+    # what was committed is not read again, but for what was written within the tick of the file system's clock
+    assert len(again) < files - 1_000
+    assert daemon.client.status()["worktrees"][1]["files"] == files

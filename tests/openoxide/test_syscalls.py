@@ -8,11 +8,13 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import pytest
 
-from openoxide.syscalls import birth_ns, exchange, holders, is_written_to, rename_exclusive, sync_filesystem
+from openoxide.syscalls import birth_ns, exchange, gentle_io, holders, is_written_to, rename_exclusive, sync_filesystem
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="leases and /proc are Linux's")
 
@@ -169,3 +171,17 @@ def test_a_lease_that_is_broken_does_not_end_the_process(folder):
                 answers.add(is_written_to(fd))
     assert answers <= {True, False}
     assert other.returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.uname().machine not in {"x86_64", "aarch64"}, reason="not known here")
+def test_a_thread_waits_for_the_disk_last_of_all_and_so_do_those_it_starts():
+    def order() -> str:
+        said = subprocess.run(
+            ["ionice", "-p", str(threading.get_native_id())], capture_output=True, text=True, check=True
+        )
+        return said.stdout.strip()
+
+    before = order()
+    with ThreadPoolExecutor(1) as pool, gentle_io():
+        assert (order(), pool.submit(order).result()) == ("best-effort: prio 7", "best-effort: prio 7")
+    assert order() == before
