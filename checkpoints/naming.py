@@ -18,6 +18,7 @@ from openoxide.errors import AmbiguousError, NotFoundError, UsageError
 from openoxide.ids import ID_BYTES, is_letters
 from openoxide.moments import UNIT_MS, moment
 
+_TIME_WITHOUT_AT = re.compile(r"\d{1,6}[smhdw]|\d{1,2}:\d\d(:\d\d)?|\d{4}-\d\d-\d\d.{0,20}")
 NAME_LIMIT = 200
 CANDIDATE_LIMIT = 20
 FORMS = (
@@ -208,9 +209,9 @@ def _moment(text: str, now_ms: int, tz: tzinfo | None) -> int:
         raise _malformed(text, str(error)) from error
 
 
-def _found(checkpoint: Checkpoint | None, what: str) -> Resolved:
+def _found(checkpoint: Checkpoint | None, what: str, meant: str = "") -> Resolved:
     if checkpoint is None:
-        raise NotFoundError(f"there is no {what}", hint=LIST_HINT)
+        raise NotFoundError(f"there is no {what}", hint=f"did you mean {meant}?" if meant else LIST_HINT)
     return Resolved(checkpoint=checkpoint)
 
 
@@ -220,17 +221,19 @@ def _by_text(text: str, named: Sequence[Checkpoint], prefixed: Sequence[Checkpoi
     hits = {checkpoint.id: checkpoint for checkpoint in readings}
     if len(hits) > 1:
         raise _ambiguous(text, list(hits.values()))
-    return _found(next(iter(hits.values()), None), f"checkpoint {_quoted(text)}")
+    meant = f"@{text}" if _TIME_WITHOUT_AT.fullmatch(text) else ""
+    return _found(next(iter(hits.values()), None), f"checkpoint {_quoted(text)}", meant)
 
 
 def _by_prompt(prompt: str, hits: Sequence[Checkpoint]) -> Resolved:
     if len(hits) > 1:
         raise _ambiguous(f"turn:{prompt}", hits, hint="give the number; with `--scope turn` that turn alone is undone")
-    return _before_prompt(next(iter(hits), None), f"turn with the prompt {_quoted(prompt)}")
+    meant = f"turn:-{prompt}" if prompt.isdecimal() and len(prompt) < 4 else ""
+    return _before_prompt(next(iter(hits), None), f"turn with the prompt {_quoted(prompt)}", meant)
 
 
-def _before_prompt(checkpoint: Checkpoint | None, what: str) -> Resolved:
-    found = _found(checkpoint, what)
+def _before_prompt(checkpoint: Checkpoint | None, what: str, meant: str = "") -> Resolved:
+    found = _found(checkpoint, what, meant)
     if not found.checkpoint.coverage.late:
         return found
     late = f"#{found.checkpoint.number} was sealed late: what the agent did first in that turn may be in it"

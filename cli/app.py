@@ -7,6 +7,7 @@ reads them here, where it is loaded, and what it parses becomes the same Call th
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Annotated, Any, get_type_hints
@@ -28,6 +29,8 @@ _CONTEXT = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD,
 
 def parse(arguments: list[str]) -> Call | int:
     """The call that ``arguments`` spell, or the exit code where help or the version was all that was asked for."""
+    words, _ = split_paths(arguments)
+    arguments = [*("--help" if word == "-h" else word for word in words), *arguments[len(words) :]]
     try:
         parsed: Call | int = root().main(arguments, PROGRAM, standalone_mode=False)
     except _HelpAsked as asked:
@@ -35,9 +38,15 @@ def parse(arguments: list[str]) -> Call | int:
         Output(as_json=arguments[:1] == ["--json"]).answer({"ok": True, "help": help_text}, lambda: help_text)
         return EXIT_DONE
     except typer.TyperException as error:
-        message = error.format_message().rstrip(".")
+        message = _plainly(error.format_message().rstrip("."))
         raise UsageError(message[:1].lower() + message[1:], hint=_hint(error)) from error
     return parsed
+
+
+def _plainly(message: str) -> str:
+    """Without the words that typer's checks of types put into it."""
+    message = message.replace("Value error, ", "")
+    return re.sub(r"Input should be a valid (\w+), unable to parse.*", r"it is no \1", message)
 
 
 def root() -> Any:

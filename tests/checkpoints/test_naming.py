@@ -295,6 +295,22 @@ def test_what_is_not_there_is_not_found(reference: Reference) -> None:
     assert raised.value.hint
 
 
+@pytest.mark.parametrize(
+    ("reference", "meant"),
+    [
+        (Name("10m"), "@10m"),
+        (Name("14:05"), "@14:05"),
+        (Name("2026-11-29"), "@2026-11-29"),
+        (TurnPrompt("1"), "turn:-1"),
+    ],
+)
+def test_what_was_nearly_right_is_told(reference: Reference, meant: str) -> None:
+    with pytest.raises(NotFoundError) as raised:
+        resolve(reference, Shelf([]))
+
+    assert raised.value.hint == f"did you mean {meant}?"
+
+
 def test_a_moment_without_any_checkpoint_is_not_found() -> None:
     with pytest.raises(NotFoundError, match=r"2026-11-29T14:05:30\.500Z"):
         resolve(Moment(NOW), Shelf([]))

@@ -248,6 +248,28 @@ def test_a_line_that_makes_no_sense_is_a_usage_error(line, message):
 
 
 @pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("log --limit x", "invalid value for '--limit': it is no integer"),
+        ("rewind 1 --scope foo", "invalid value for '--scope': 'foo' is not one of 'turn', 'session', 'all'"),
+    ],
+)
+def test_a_wrong_value_is_told_in_our_words(line, message):
+    with pytest.raises(UsageError) as raised:
+        app.parse(line.split())
+
+    assert raised.value.message == message
+
+
+@pytest.mark.parametrize("line", ["-h", "log -h", "turn begin -h"])
+def test_the_short_form_of_help(line, capsys):
+    assert app.parse(line.split()) == 0
+    short = capsys.readouterr().out
+    assert app.parse(line.replace("-h", "--help").split()) == 0
+    assert capsys.readouterr().out == short
+
+
+@pytest.mark.parametrize(
     ("line", "option"),
     [
         ("log -C x", "-C"),
