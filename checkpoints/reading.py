@@ -25,12 +25,14 @@ from openoxide.checkpoints.model import (
 )
 from openoxide.checkpoints.packs import BIG_BYTES
 from openoxide.checkpoints.tree import Tree, identity, mtime_of, wall_ns
+from openoxide.syscalls import is_surely_written_to
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 _FILE = Kind.FILE  # looked up by the ten thousand, and an enum's members are slow to reach
 # then the state is marked torn and the path looked at again later (Capture.torn)
 _ATTEMPTS = 3
 _CHUNK = 1 << 20
+MAPPED_NS = 120 * 10**9  # dirty pages are written back after 30 s (vm.dirty_expire_centisecs), looked for every 5 s
 # EISDIR: a directory took the file's place; an event of its own tells of it
 # ELOOP: a link did; ENXIO: a socket did (open(2))
 _VANISHED = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EISDIR})
@@ -109,11 +111,14 @@ def _read_once(
             data = _read_all(fd, before.st_size)
             name, size, sqlite = blob_hash(data), len(data), data.startswith(SQLITE_MAGIC)
         after = os.fstat(fd)
+        # a store into a page that is dirty already changes no time; the page is written back within the minute
+        young = read_at_ns - after.st_mtime_ns < MAPPED_NS
+        proven_ns = 0 if young and is_surely_written_to(fd) else read_at_ns
     finally:
         os.close(fd)
     stable = _same_entry(before, after) and size == after.st_size
     state = FileState(_FILE, stat.S_IMODE(after.st_mode), size, mtime_of(after), name, None, not stable, sqlite)
-    return Found(Observed(path, state, identity(before, read_at_ns)), data), stable
+    return Found(Observed(path, state, identity(before, proven_ns)), data), stable
 
 
 def _same_entry(a: os.stat_result, b: os.stat_result) -> bool:
