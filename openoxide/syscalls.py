@@ -128,10 +128,11 @@ def _lease_refusal(fd: int) -> int | None:
         # should somebody open the file right now, the default signal would end us; SIGURG is ignored by default
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        # at once: whoever opens the file for writing waits for a lease to be given up (fcntl(2)). EAGAIN says that it was
+        # taken from us meanwhile: for somebody who writes
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except OSError as error:
         return error.errno
-    # at once: whoever opens the file for writing waits for a lease to be given up (fcntl(2))
-    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return None
 
 

@@ -35,7 +35,7 @@ class Steps:
     def step(self, frame: FrameType, event: str, _arg: object) -> None:
         if not frame.f_code.co_filename.endswith(self._modules):
             return
-        if event.startswith("c_") and frame.f_code.co_name == "is_written_to":
+        if event.startswith("c_") and frame.f_code.co_name == "_lease_refusal":
             return  # it holds a lease: an open of ours would wait for this very thread to give it back
         self.count += 1
         if self._chosen(Step(self.count, event, frame.f_code.co_name)):
