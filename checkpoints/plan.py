@@ -256,13 +256,22 @@ def complete(decisions: Decisions, around: Surroundings) -> RewindPlan:
 
 def hold_back(plan: RewindPlan, newer: Collection[bytes]) -> RewindPlan:
     """``plan`` less what changed after it was shown to somebody who agreed to it."""
-    held = [Left(path=change.path, reason="changed_later") for change in plan.changes if change.path in newer]
+    plain = {change.path for change in plan.changes if not (change.now.sqlite or change.wanted.sqlite)}
+    bases = {base for path in newer for base in (path, sqlite_base(path)) if base is not None}
+    # a base that the plan leaves alone may be a database all the same: then only its side files tell of it
+    beside = {base + suffix for base in bases - plain for suffix in (b"", *SQLITE_SUFFIXES)}
+    held = {
+        change.path: "changed_later" if change.path in newer else "database"
+        for change in plan.changes
+        if change.path in newer or change.path in beside
+    }
+    left = [Left(path=path, reason=reason) for path, reason in held.items()]
     return replace(
         plan,
-        restore=tuple(change for change in plan.restore if change.path not in newer),
-        remove=tuple(change for change in plan.remove if change.path not in newer),
-        merge=tuple(change for change in plan.merge if change.path not in newer),
-        conflicts=tuple(sorted([*plan.conflicts, *held], key=lambda left: left.path)),
+        restore=tuple(change for change in plan.restore if change.path not in held),
+        remove=tuple(change for change in plan.remove if change.path not in held),
+        merge=tuple(change for change in plan.merge if change.path not in held),
+        conflicts=tuple(sorted([*plan.conflicts, *left], key=lambda item: item.path)),
     )
 
 

@@ -20,6 +20,7 @@ from openoxide.checkpoints.plan import (
     decide_all,
     decide_reverse,
     decide_windows,
+    hold_back,
     surroundings_needed,
     within_paths,
 )
@@ -335,6 +336,20 @@ class TestDatabases:
             Change(path=b"notes", now=B, wanted=A), Change(path=b"notes-wal", now=B, wanted=file(b"a", torn=True))
         )
         assert lists_of(plan) == {b"notes": "restore", b"notes-wal": "conflict torn"}
+
+    @pytest.mark.parametrize("newer", [b"x.db", b"x.db-wal", b"x.db-shm"])
+    def test_one_that_changed_after_the_agreement_holds_all_of_them_back(self, newer):
+        plan = planned(self.MAIN, self.WAL, around=Surroundings(databases=[b"x.db"]))
+        held = {b"x.db": "conflict database", b"x.db-wal": "conflict database"}
+        changed = {newer: "conflict changed_later"} if newer in held else {}
+        assert lists_of(hold_back(plan, {newer})) == {**held, **changed}
+
+    def test_a_database_that_only_changed_after_the_agreement_keeps_its_side_files(self):
+        assert lists_of(hold_back(planned(self.WAL), {b"x.db"})) == {b"x.db-wal": "conflict database"}
+
+    def test_what_only_looks_like_a_side_file_is_held_back_alone(self):
+        plan = planned(Change(path=b"notes", now=B, wanted=A), Change(path=b"notes-wal", now=B, wanted=A))
+        assert lists_of(hold_back(plan, {b"notes"})) == {b"notes": "conflict changed_later", b"notes-wal": "restore"}
 
 
 def test_what_has_to_be_known_beside_the_decided_paths():
