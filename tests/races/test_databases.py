@@ -7,17 +7,18 @@ import shutil
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
-from openoxide.errors import ConflictError
+from openoxide.errors import ConflictError, NotFoundError
 from openoxide.settings import CaptureSettings
 from tests.kit.box import NO_QUIET, Box
-from tests.races.programs import Program
+from tests.races.programs import Program, rounds
 
 MAIN, WAL, SHM = "dev.db", "dev.db-wal", "dev.db-shm"
 OLD, NEW = "ok: old", "ok: old new newer"
@@ -147,3 +148,75 @@ def test_a_socket_in_its_place_is_left(make):
     assert listed(answer, "skipped") == {MAIN: "special"}
     assert stat.S_ISSOCK((box.root / MAIN).lstat().st_mode)
     assert (box.root / WAL).stat().st_size
+
+
+RULES = ["", "", "", "*.db-wal\n", "*.db-shm\n", "*.db-wal\n*.db-shm\n", "*.db\n"]
+LIMITS = [
+    NO_QUIET,
+    NO_QUIET,
+    NO_QUIET,
+    replace(NO_QUIET, max_file_bytes=8_000),
+    replace(NO_QUIET, ignored_file_bytes=100),
+]
+
+
+@rounds(few=12, full=1_000)
+def test_whatever_is_rewound_it_is_as_it_was_at_some_moment(tmp_path, rounds):
+    """Random histories: killed and closed writers, turns, rules and limits; rewinds of each scope and path, undo, redo."""
+    moved = 0
+    for seed in range(rounds):
+        random = Random(seed)
+        with Box(tmp_path / str(seed), capture=random.choice(LIMITS)) as box:
+            (box.root / random.choice([".oxideignore", ".gitignore"])).write_text(random.choice(RULES))
+            box.watch()
+            moved += _lived_through(box, random, tmp_path / "aside")
+    print(f"\n{rounds} histories, {moved} times the database was rewound")
+    assert moved, "no rewind"
+
+
+def _lived_through(box: Box, random: Random, aside: Path) -> int:
+    """How often a rewind, undo or redo moved the database."""
+    known, moved, is_open = set[str](), 0, False
+    for step in range(random.randint(10, 20)):
+        match random.choice(["write", "write", "turn", *["rewind"] * 5, "back"] if known else ["write", "turn"]):
+            case "write":
+                known.add(_written(box, random, step, aside))
+                box.checkpoint()
+            case "turn":
+                prompt = {} if is_open else {"prompt": f"p{step}"}
+                box.call("turn_end" if is_open else "turn_begin", agent="a", session="s", **prompt)
+                is_open = not is_open
+            case "rewind":
+                moved += _rewound(box, random, step, aside, known)
+            case "back":
+                with suppress(NotFoundError):
+                    moved += MAIN in listed(box.call(random.choice(["undo", "redo"])), "restored", "removed")
+        if (box.root / MAIN).exists():
+            assert words(box, aside) in known
+    return moved
+
+
+def _written(box: Box, random: Random, step: int, aside: Path) -> str:
+    commands = random.choices(["add", "add", "flush"], k=random.randint(1, 3))
+    killed_writer(box, *(f"add {step}" if command == "add" else command for command in commands))
+    if random.random() < 0.3:
+        with Program("neighbour", "database", box.root / MAIN) as writer:
+            writer.ask("close")
+    return words(box, aside)
+
+
+def _rewound(box: Box, random: Random, step: int, aside: Path, known: set[str]) -> bool:
+    target = random.choice(box.call("log")["items"])
+    request = {
+        "paths": random.choice([[], [], [MAIN], [WAL], [SHM]]),
+        "scope": random.choice(["all", "session" if target["session"] else "all"]),
+        "conflict": random.choice(["keep", "overwrite"]),
+    }
+    request["exact"] = request["scope"] == "all" and random.random() < 0.3
+    try:
+        if random.random() < 0.3:
+            request["plan_seq"] = box.rewind(target["id"], dry_run=True, **request)["plan_seq"]
+            known.add(_written(box, random, step, aside))
+        return MAIN in listed(box.rewind(target["id"], **request), "restored", "removed")
+    except (ConflictError, NotFoundError):  # refused as a whole; a file that never was there
+        return False
