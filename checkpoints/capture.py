@@ -445,7 +445,11 @@ class Capture:
 
     def _read_again(self, path: bytes, row: Observed | None) -> Found | None:
         found = self._tree.lstat(path)
-        return self._read_entry(path, found, row) if found is not None else None
+        if found is None:
+            return None
+        if (reason := self._entry_reason(path, found)) is not None:
+            return Found(observed=Observed(path=path, state=skipped(reason, found.st_size)))
+        return self._read_entry(path, found, row)
 
     def _read_entry(self, path: bytes, found: os.stat_result, row: Observed | None) -> Found | None:
         if stat.S_ISREG(found.st_mode):

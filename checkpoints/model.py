@@ -42,6 +42,11 @@ def sqlite_base(path: bytes) -> bytes | None:
     return None
 
 
+def database_members(base: bytes) -> tuple[bytes, ...]:
+    """The paths of the SQLite database ``base``, whose states are of one moment or worth nothing: its file first."""
+    return (base, *(base + suffix for suffix in SQLITE_SUFFIXES))
+
+
 class Kind(IntEnum):
     """What stands at a path. ABSENT and SKIPPED are states too: gone, and there but not recorded."""
 

@@ -15,12 +15,12 @@ from typing import NamedTuple
 from openoxide.checkpoints.attribution import made_of, owners, touches, within
 from openoxide.checkpoints.model import (
     ABSENT,
-    SQLITE_SUFFIXES,
     Certainty,
     FileState,
     Kind,
     Version,
     Writer,
+    database_members,
     split,
     sqlite_base,
 )
@@ -95,12 +95,14 @@ class Surroundings:
 
     ``below``: for each directory that would go or change its type, the paths that exist or are skipped below it.
     ``folders``: for each ancestor of a wanted path, its state now and at the checkpoint.
-    ``databases``: SQLite databases whose side files may be concerned. ``held``: paths that a process holds open.
+    ``databases``: SQLite databases that are concerned, by themselves or by a side file. ``missing``: those of their members
+    that are not in the store as they were, or are now. ``held``: paths that a process holds open.
     """
 
     below: Mapping[bytes, Collection[bytes]] = field(default_factory=dict)
     folders: Mapping[bytes, tuple[FileState, FileState]] = field(default_factory=dict)
     databases: Collection[bytes] = ()
+    missing: Collection[bytes] = ()
     held: Mapping[bytes, str] = field(default_factory=dict)
 
 
@@ -158,17 +160,23 @@ def decide_windows(histories: Iterable[PathHistory], windows: Collection[int]) -
     there. What comes back is the state before the first of those changes.
     """
     found = Decisions()
+    histories = [*histories]
+    shared = _shared_databases(histories, windows)
     for history in histories:
         made_by = owners(history.then, history.versions)
         first = next((i for i, owner in enumerate(made_by) if owner is not None and touches(owner, windows)), None)
         # the state before their first change, not the checkpoint's: what others did in between stays
-        wanted = history.versions[first - 1].state if first else history.then
-        if first is None or history.now == wanted:
+        wanted = shared.get(history.path, history.versions[first - 1].state if first else history.then)
+        if (first is None and history.path not in shared) or history.now == wanted:
             found.untouched += 1
             continue
         since = [owner for owner in made_by[first:] if owner is not None]
         change = Change(path=history.path, now=history.now, wanted=wanted)
-        if (reason := _not_ours(since, windows)) is not None:
+        reason = _not_ours(since, windows)
+        if history.path in shared:
+            found.contested.append(Contested(change=change._replace(reason=reason or "mixed_writers")))
+            continue
+        if reason is not None:
             found.contested.append(Contested(change=change._replace(reason=reason), own=_own(history, windows)))
             continue
         sure = all(owner.certainty is Certainty.SURE for owner in since)
@@ -176,12 +184,36 @@ def decide_windows(histories: Iterable[PathHistory], windows: Collection[int]) -
     return found
 
 
+def _shared_databases(histories: Sequence[PathHistory], windows: Collection[int]) -> dict[bytes, FileState]:
+    """The members of databases that others changed too since ``windows`` first did, each with its state before that: the
+    states before the first change of each by itself would be of several moments.
+    """
+    known = {history.path: history for history in histories}
+    found: dict[bytes, FileState] = {}
+    for base in (history.path for history in histories if history.then.sqlite or history.now.sqlite):
+        members = [known[member] for member in database_members(base) if member in known]
+        made = [
+            (version.seq, owner)
+            for member in members
+            for version, owner in zip(member.versions, owners(member.then, member.versions), strict=True)
+            if owner is not None
+        ]
+        first = min((seq for seq, owner in made if touches(owner, windows)), default=None)
+        if first is not None and not all(within(owner, windows) for seq, owner in made if seq >= first):
+            found |= {member.path: _before(member, first) for member in members}
+    return found
+
+
+def _before(history: PathHistory, seq: int) -> FileState:
+    return next((version.state for version in reversed(history.versions) if version.seq < seq), history.then)
+
+
 def _not_ours(since: Sequence[Writer], windows: Collection[int]) -> str | None:
     """Why what ``since`` made is not for ``windows`` alone to take back."""
     mine = [within(owner, windows) for owner in since]
     if any(touches(owner, windows) and not ours for owner, ours in zip(since, mine, strict=True)):
         return "shared_writer"
-    if not mine[-1]:
+    if mine and not mine[-1]:
         return "changed_later"
     return None if all(mine) else "mixed_writers"
 
@@ -238,7 +270,7 @@ def complete(decisions: Decisions, around: Surroundings) -> RewindPlan:
             conflicts[path] = reason
             del changes[path]
     # each rule may take changes out that the next one must not see any more, so their order matters
-    _join_databases(changes, kept, conflicts, around)
+    _join_databases(changes, kept, conflicts, {*around.missing, *(left.path for left in skipped)}, around)
     _keep_occupied(changes, kept, conflicts, around)
     _need_parents(changes, conflicts, around)
     ordered = [changes[path] for path in sorted(changes)]
@@ -256,13 +288,22 @@ def complete(decisions: Decisions, around: Surroundings) -> RewindPlan:
 
 def hold_back(plan: RewindPlan, newer: Collection[bytes]) -> RewindPlan:
     """``plan`` less what changed after it was shown to somebody who agreed to it."""
-    held = [Left(path=change.path, reason="changed_later") for change in plan.changes if change.path in newer]
+    plain = {change.path for change in plan.changes if not (change.now.sqlite or change.wanted.sqlite)}
+    bases = {base for path in newer for base in (path, sqlite_base(path)) if base is not None}
+    # a base that the plan leaves alone may be a database all the same: then only its side files tell of it
+    beside = {member for base in bases - plain for member in database_members(base)}
+    held = {
+        change.path: "changed_later" if change.path in newer else "database"
+        for change in plan.changes
+        if change.path in newer or change.path in beside
+    }
+    left = [Left(path=path, reason=reason) for path, reason in held.items()]
     return replace(
         plan,
-        restore=tuple(change for change in plan.restore if change.path not in newer),
-        remove=tuple(change for change in plan.remove if change.path not in newer),
-        merge=tuple(change for change in plan.merge if change.path not in newer),
-        conflicts=tuple(sorted([*plan.conflicts, *held], key=lambda left: left.path)),
+        restore=tuple(change for change in plan.restore if change.path not in held),
+        remove=tuple(change for change in plan.remove if change.path not in held),
+        merge=tuple(change for change in plan.merge if change.path not in held),
+        conflicts=tuple(sorted([*plan.conflicts, *left], key=lambda item: item.path)),
     )
 
 
@@ -287,21 +328,39 @@ def _not_settled(change: Change, around: Surroundings) -> str | None:
 
 
 def _join_databases(
-    changes: dict[bytes, Change], kept: dict[bytes, Change], conflicts: dict[bytes, str], around: Surroundings
+    changes: dict[bytes, Change],
+    kept: dict[bytes, Change],
+    conflicts: dict[bytes, str],
+    missing: Collection[bytes],
+    around: Surroundings,
 ) -> None:
     """A SQLite database and its side files move together or not at all: a main file beside another moment's WAL is a
-    corrupt database.
+    corrupt database. So is one whose WAL of that moment is ``missing``, or a WAL without the file it belongs to.
     """
     bases = set(around.databases) | {c.path for c in changes.values() if c.now.sqlite or c.wanted.sqlite}
-    for base in bases - kept.keys():  # a newer database is kept as a whole
-        members = [base, *(base + suffix for suffix in SQLITE_SUFFIXES)]
-        held = next((around.held[member] for member in members if member in around.held), None)
-        if held is None and not any(member in conflicts for member in members):
-            changes.update({m: kept.pop(m)._replace(reason="") for m in members if m in kept})
+    for base in bases:
+        members = database_members(base)
+        moving = [member for member in members if member in changes]
+        if base in kept:  # a newer database is kept as a whole
+            conflicts.update(dict.fromkeys(moving, "database"))
+            _drop(changes, moving)
             continue
-        for member in members:
-            if changes.pop(member, None) or kept.pop(member, None):
-                conflicts[member] = held or "database"
+        held = next((around.held[member] for member in members if member in around.held), None)
+        is_apart = any(member in missing for member in members)
+        if is_apart and not moving and held is None:
+            continue  # nothing of it is to come back, so what is newer is kept as everywhere else
+        newer = [member for member in members if member in kept]
+        if held is not None or is_apart or any(member in conflicts for member in members):
+            conflicts.update(dict.fromkeys([*moving, *newer], held or "database"))
+            _drop(changes, moving)
+        else:
+            changes.update({member: kept[member]._replace(reason="") for member in newer})
+        _drop(kept, newer)
+
+
+def _drop(changes: dict[bytes, Change], paths: Iterable[bytes]) -> None:
+    for path in paths:
+        del changes[path]
 
 
 def _keep_occupied(
@@ -360,10 +419,13 @@ def ancestors(path: bytes) -> list[bytes]:
 
 
 def surroundings_needed(decisions: Decisions) -> tuple[list[bytes], set[bytes], set[bytes]]:
-    """What to ask for ``complete``: directories that would go, ancestors of wanted paths, databases of side files."""
+    """What to ask for ``complete``: directories that would go, ancestors of wanted paths, what may be databases."""
     leaving = [
         c.path for c in decisions.changes if c.now.kind is Kind.DIRECTORY and c.wanted.kind is not Kind.DIRECTORY
     ]
     folders = {folder for c in decisions.changes for folder in ancestors(c.path)}
-    paths = [c.path for c in [*decisions.changes, *decisions.kept]]
-    return leaving, folders, {base for path in paths if (base := sqlite_base(path)) is not None}
+    wanted = [*decisions.changes, *decisions.kept]
+    databases = {c.path for c in wanted if c.now.sqlite or c.wanted.sqlite}
+    # a folder may have the name of a side file, and is none
+    files = [c.path for c in wanted if Kind.FILE in (c.now.kind, c.wanted.kind)]
+    return leaving, folders, databases | {base for path in files if (base := sqlite_base(path)) is not None}

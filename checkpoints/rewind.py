@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from openoxide.checkpoints import journal, rows, store
 from openoxide.checkpoints.journal import CHANGED, Operation
 from openoxide.checkpoints.merging import Read, Resolution, resolve
-from openoxide.checkpoints.model import FileState, Kind
+from openoxide.checkpoints.model import FileState, Kind, database_members, sqlite_base
 from openoxide.checkpoints.plan import (
     Decisions,
     PathHistory,
@@ -28,6 +29,9 @@ from openoxide.checkpoints.plan import (
 from openoxide.checkpoints.tree import GONE, Tree
 from openoxide.db import Transaction
 from openoxide.syscalls import holders, is_written_to
+
+# EACCES: it was left out as unreadable, and stays; ENXIO: a socket has come to its place (open(2))
+_NOT_OPENED = GONE | {errno.EACCES, errno.ENXIO}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +55,8 @@ class Request:
 def plan_rewind(db: Transaction, tree: Tree, worktree: int, request: Request, read: Read) -> RewindPlan:
     """The plan for ``request`` against the states recorded up to ``now_seq``. ``read`` gives the bytes for merges."""
     changed = rows.changed_paths(db, worktree, request.target_seq, request.now_seq)
-    chosen = [path for path in changed if within_paths(path, request.paths)]
+    named = {*request.paths, *_members(db, worktree, {*request.paths, *_bases(request.paths)}, request)}
+    chosen = [path for path in changed if within_paths(path, named)]
     histories = _histories(db, worktree, chosen, request)
     if request.scope is Scope.ALL:
         decisions = decide_all(histories, exact=request.exact)
@@ -74,6 +79,10 @@ def plan_reverse(db: Transaction, tree: Tree, operation: Operation, now_seq: int
     touched = {o.path for o in journal.outcomes(db, operation.id) if o.kind in CHANGED}
     request = Request(target_seq=before.seq, now_seq=now_seq)
     histories = _histories(db, operation.worktree, sorted(touched), request)
+    # what it had no need to touch of a database has to be as it was then, too
+    files = {history.path for history in histories if history.then.sqlite or history.now.sqlite}
+    beside = _members(db, operation.worktree, {*files, *_bases(touched)}, request) - touched
+    histories += _histories(db, operation.worktree, sorted(beside), request)
     # somebody may have been there between the exchange and the record: what they left is not ours to take back
     writers = rows.last_writers(db, operation.worktree, touched, after.seq)
     ours = {path for path, writer in writers.items() if writer.operation == operation.id}
@@ -90,8 +99,30 @@ def _windows(db: Transaction, worktree: int, request: Request) -> frozenset[int]
     return frozenset(w.id for w in windows if request.turn in (w.id, w.parent))
 
 
+def _bases(paths: Iterable[bytes]) -> set[bytes]:
+    return {base for path in paths if (base := sqlite_base(path)) is not None}
+
+
+def _members(db: Transaction, worktree: int, bases: Collection[bytes], request: Request) -> set[bytes]:
+    """All paths of those of ``bases`` that are databases."""
+    found = _databases(db, worktree, bases, request)
+    return {member for base in found for member in database_members(base)}
+
+
+def _databases(db: Transaction, worktree: int, bases: Collection[bytes], request: Request) -> dict[bytes, set[bytes]]:
+    """Those of ``bases`` that are databases, or may be one that was not recorded; with the members that are not in the
+    store as they were at the target or are now.
+    """
+    sides = [_states_with_hidden(db, worktree, seq, bases) for seq in (request.target_seq, request.now_seq)]
+    found = {base for base in bases if any(at[base].sqlite or at[base].kind is Kind.SKIPPED for at in sides)}
+    members = {member for base in found for member in database_members(base)}
+    sides = [_states_with_hidden(db, worktree, seq, members) for seq in (request.target_seq, request.now_seq)]
+    missing = {path for at in sides for path, state in at.items() if state.kind is Kind.SKIPPED or state.torn}
+    return {base: missing.intersection(database_members(base)) for base in found}
+
+
 def _histories(db: Transaction, worktree: int, paths: list[bytes], request: Request) -> list[PathHistory]:
-    then = _states_then(db, worktree, request.target_seq, paths)
+    then = _states_with_hidden(db, worktree, request.target_seq, paths)
     now = rows.states_at(db, worktree, request.now_seq, paths)
     # scope all asks for writers of newer files only: the rows between are not needed for the others
     asked = paths if request.scope is not Scope.ALL else [p for p in paths if now[p].exists and not then[p].exists]
@@ -101,7 +132,7 @@ def _histories(db: Transaction, worktree: int, paths: list[bytes], request: Requ
     ]
 
 
-def _states_then(db: Transaction, worktree: int, seq: int, paths: Iterable[bytes]) -> dict[bytes, FileState]:
+def _states_with_hidden(db: Transaction, worktree: int, seq: int, paths: Iterable[bytes]) -> dict[bytes, FileState]:
     """The states at ``seq``. What lay below a directory that was not recorded then was not absent: it was skipped, like
     the directory, or as one of the further entries that found no room (the row with a trailing slash).
     """
@@ -119,24 +150,20 @@ def _states_then(db: Transaction, worktree: int, seq: int, paths: Iterable[bytes
 
 
 def _completed(db: Transaction, tree: Tree, worktree: int, decisions: Decisions, request: Request) -> RewindPlan:
-    leaving, folders, side_files_of = surroundings_needed(decisions)
+    leaving, folders, bases = surroundings_needed(decisions)
     then = rows.states_at(db, worktree, request.target_seq, folders)
-    now = rows.states_at(db, worktree, request.now_seq, folders | side_files_of)
-    databases = frozenset(path for path in side_files_of if now[path].sqlite)
+    now = rows.states_at(db, worktree, request.now_seq, folders)
+    databases = _databases(db, worktree, bases, request)
     around = Surroundings(
         below={path: tuple(rows.states_below(db, worktree, request.now_seq, path)) for path in leaving},
         folders={path: (now[path], then[path]) for path in folders},
-        databases=databases,
-        held=_held(tree, {*_database_files(decisions, databases), *_all_or_nothing(decisions, request)}),
+        databases=databases.keys(),
+        missing=frozenset().union(*databases.values()),
+        held=_held(tree, {*databases, *_all_or_nothing(decisions, request)}),
     )
     plan = complete(decisions, around)
     untouched = rows.read_head(db, worktree).files - sum(1 for change in plan.changes if change.now.kind is Kind.FILE)
     return replace(plan, untouched=max(0, untouched))
-
-
-def _database_files(decisions: Decisions, databases: frozenset[bytes]) -> Iterable[bytes]:
-    from_changes = (c.path for c in decisions.changes if c.now.sqlite or c.wanted.sqlite)
-    return {*from_changes, *databases}
 
 
 def _all_or_nothing(decisions: Decisions, request: Request) -> Iterable[bytes]:
@@ -151,7 +178,7 @@ def _held(tree: Tree, paths: Iterable[bytes]) -> dict[bytes, str]:
         try:
             fd = tree.open_file(path)
         except OSError as error:
-            if error.errno in GONE:
+            if error.errno in _NOT_OPENED:
                 continue
             raise
         try:

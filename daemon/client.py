@@ -220,14 +220,32 @@ class Client(Caller):
         return cast("WindowAnswer", self.call("tool_end", request))
 
     def undo(
-        self, path: str, *, count: int = 1, dry_run: bool = False, progress: ProgressCallback | None = None
+        self,
+        path: str,
+        *,
+        count: int = 1,
+        dry_run: bool = False,
+        reverses: str | None = None,
+        plan_seq: int | None = None,
+        progress: ProgressCallback | None = None,
     ) -> RewindAnswer:
-        return cast("RewindAnswer", self.call("undo", {"path": path, "count": count, "dry_run": dry_run}, progress))
+        """``reverses`` and ``plan_seq``: those of the plan that was agreed to."""
+        request = _given(path=path, count=count, dry_run=dry_run, reverses=reverses, plan_seq=plan_seq)
+        return cast("RewindAnswer", self.call("undo", request, progress))
 
     def redo(
-        self, path: str, *, count: int = 1, dry_run: bool = False, progress: ProgressCallback | None = None
+        self,
+        path: str,
+        *,
+        count: int = 1,
+        dry_run: bool = False,
+        reverses: str | None = None,
+        plan_seq: int | None = None,
+        progress: ProgressCallback | None = None,
     ) -> RewindAnswer:
-        return cast("RewindAnswer", self.call("redo", {"path": path, "count": count, "dry_run": dry_run}, progress))
+        """As :meth:`undo`."""
+        request = _given(path=path, count=count, dry_run=dry_run, reverses=reverses, plan_seq=plan_seq)
+        return cast("RewindAnswer", self.call("redo", request, progress))
 
     def operations(self, path: str, *, limit: int | None = None) -> Items:
         return cast("Items", self.call("operations", _given(path=path, limit=limit)))

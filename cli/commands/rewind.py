@@ -64,13 +64,17 @@ def rewind(
     _refuse_unbuilt({**actions, **memories})
     _require_target(checkpoint, turn, only=only, others=scope is not None or exact)
     target = cli.checkpoint(checkpoint) if checkpoint is not None else None
-    bring = partial(cli.client.rewind, cli.path, target, turn=turn, scope=scope, conflict=conflict, touch=touch)
-    ask = partial(bring, paths=[cli.absolute(path) for path in paths])
+    bring = partial(cli.client.rewind, cli.path, conflict=conflict, touch=touch)
+    bring = partial(bring, paths=[cli.absolute(path) for path in paths])
+    ask = partial(bring, checkpoint=target, turn=turn, scope=scope)
     if dry_run:
         return show_plan(cli, ask(exact=exact, dry_run=True))
     if not yes:
         plan = ask(exact=exact, dry_run=True)
         need_terminal(cli.out, PLAN_HINT)
+        assert plan["checkpoint"] is not None, "a rewind has a target"
+        # not as it was typed: what `last`, `turn:-1` or a name means may change while the question stands
+        ask = partial(bring, checkpoint=plan["checkpoint"]["id"], scope=plan["scope"])
         exact, plan_seq = _agree(cli, ask, plan)
         ask = partial(ask, plan_seq=plan_seq)
     return act(cli, "rewound", partial(ask, exact=exact, dry_run=False))

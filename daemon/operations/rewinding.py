@@ -28,6 +28,7 @@ from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.protocol.rewinds import RewindAnswer
 from openoxide.daemon.requests import Request, flag, number, optional_text, path, paths, text
 from openoxide.daemon.watched import Label, Watched, writer_between_windows
+from openoxide.db import Transaction
 from openoxide.errors import (
     ConflictError,
     InterruptedOperationError,
@@ -154,9 +155,14 @@ def _plan(
     worktree = watched.worktree.id
     with service.timeline.database.reading() as db, watched.open_tree() as tree:
         plan = plan_rewind(db, tree, worktree, wanted, service.timeline.blobs.read)
-        if agreed_seq is None:
-            return plan
-        return hold_back(plan, set(rows.changed_paths(db, worktree, agreed_seq, now_seq)))
+        return _as_agreed(db, worktree, plan, agreed_seq, now_seq)
+
+
+def _as_agreed(db: Transaction, worktree: int, plan: RewindPlan, agreed_seq: int | None, now_seq: int) -> RewindPlan:
+    """``plan`` less what changed since ``agreed_seq``, the position of one that somebody agreed to."""
+    if agreed_seq is None:
+        return plan
+    return hold_back(plan, set(rows.changed_paths(db, worktree, agreed_seq, now_seq)))
 
 
 def undo(service: Service, request: Request, report: Reporter) -> RewindAnswer:
@@ -172,32 +178,53 @@ def redo(service: Service, request: Request, report: Reporter) -> RewindAnswer:
 def _walk(service: Service, request: Request, report: Reporter, kind: OperationKind) -> RewindAnswer:
     dry_run = flag(request, "dry_run")
     count = number(request, "count") or 1
+    agreed, agreed_seq = optional_text(request, "reverses"), number(request, "plan_seq", least=0)
     with service.using(path(request)) as watched:
         _refuse_while_interrupted(service, watched)
-        if count > len(_stack(service, watched, kind)):
+        stack = _stack(service, watched, kind)
+        # no more than the last one is asked for: those before it are the same as long as it is
+        if agreed is not None and agreed not in (operation.public_id for operation in stack[-1:]):
+            raise ConflictError(
+                f"somebody else came first: operation {short(agreed)} is not the one to {kind.value} any more",
+                hint=f"nothing was changed; `oxide-ctl {kind.value}` shows what it would reverse now",
+            )
+        if count > len(stack):
             raise NotFoundError(
                 f"there are not {count} operations to {kind.value}"
                 if count > 1
                 else f"there is nothing to {kind.value}",
                 hint="run `oxide-ctl operations`",
             )
-        answers = [_reverse_one(service, watched, request, kind, report, dry_run=dry_run)]
+        answers = [_reverse_one(service, watched, request, kind, report, agreed_seq, dry_run=dry_run)]
         if dry_run and count > 1:
             answers[0]["notes"].append(f"only the first of {count} steps is planned here")
         if not dry_run:  # a second step cannot be planned before the first is done
-            answers += [_reverse_one(service, watched, request, kind, report, dry_run=False) for _ in range(1, count)]
+            answers += [
+                _reverse_one(service, watched, request, kind, report, None, dry_run=False) for _ in range(1, count)
+            ]
         return answers[0] if len(answers) == 1 else _joined(answers)
 
 
 def _reverse_one(
-    service: Service, watched: Watched, request: Request, kind: OperationKind, report: Reporter, *, dry_run: bool
+    service: Service,
+    watched: Watched,
+    request: Request,
+    kind: OperationKind,
+    report: Reporter,
+    agreed_seq: int | None,
+    *,
+    dry_run: bool,
 ) -> RewindAnswer:
     reverses = _stack(service, watched, kind)[-1]
     before, now_seq = _take_before(watched, full=False, dry_run=dry_run)
     with service.timeline.database.reading() as db, watched.open_tree() as tree:
         plan = plan_reverse(db, tree, reverses, now_seq)
+        plan = _as_agreed(db, watched.worktree.id, plan, agreed_seq, now_seq)
         target = store.CheckpointQuery(db, watched.worktree.id).by_row(reverses.before or 0)
     answer = _carry_out(service, watched, _reversal(kind, target, reverses), plan, before, report)
+    answer["reverses"] = reverses.public_id
+    if dry_run:
+        answer["plan_seq"] = now_seq
     if target is not None and answer["conflicts"]:
         named = typed(request, watched.worktree.root, [item.path for item in plan.conflicts])
         answer["hint"] = f"`oxide-ctl rewind {target.number} -- {named}` brings back what is in conflict"

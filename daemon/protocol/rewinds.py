@@ -17,9 +17,10 @@ class LateEntry(PathEntry):
 
 
 class RewindAnswer(TypedDict):
-    """``rewind``, ``undo`` and ``redo``, and their dry runs (``operation`` is None there). ``plan_seq`` is the position a
-    dry run of ``rewind`` looked at: given back with the rewind itself, whatever changed after it is a conflict.
-    ``hint``: what can be done about the conflicts.
+    """``rewind``, ``undo`` and ``redo``, and their dry runs (``operation`` is None there). ``plan_seq`` is the position that
+    a dry run looked at: given back with the request itself, whatever changed after it is a conflict. ``reverses``: the
+    operation that ``undo`` or ``redo`` takes back; given back, no other one is. ``hint``: what can be done about the
+    conflicts.
     """
 
     ok: bool
@@ -44,6 +45,7 @@ class RewindAnswer(TypedDict):
     undoable_until: str | None
     git_note: str
     plan_seq: NotRequired[int]
+    reverses: NotRequired[str]
     hint: NotRequired[str]
 
 

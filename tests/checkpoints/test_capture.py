@@ -314,3 +314,19 @@ class TestDatabases:
         connection.close()
         captured.look({b"x.db-wal": False})
         assert captured.shown() == {"x.db": "file"}, "its side files went with the last connection"
+
+    @pytest.mark.parametrize(("rules", "reason"), [(b"*.db-wal\n", "oxideignore"), (b"", "too_large")])
+    def test_a_side_file_that_a_rule_leaves_out_is_left_out_with_the_database_too(self, captured, rules, reason):
+        captured.write(".oxideignore", rules)
+        connection = sqlite3.connect(captured.root / "x.db")
+        connection.execute("pragma page_size = 512")
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("create table t(x)")
+        for _ in range(300):
+            connection.execute("insert into t values(1)")
+            connection.commit()
+        assert (captured.root / "x.db-wal").stat().st_size > captured.limits.max_file_bytes
+        for dirty in (None, {b"x.db": False}, {b"x.db-wal": False}):
+            captured.look(dirty)
+            assert captured.shown() | {"x.db": "file", "x.db-wal": reason} == captured.shown()
+        connection.close()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openoxide.checkpoints.model import ABSENT, FileState
+from openoxide.checkpoints.model import ABSENT, FileState, Version
 from openoxide.checkpoints.plan import (
     Change,
     Decisions,
@@ -20,6 +20,7 @@ from openoxide.checkpoints.plan import (
     decide_all,
     decide_reverse,
     decide_windows,
+    hold_back,
     surroundings_needed,
     within_paths,
 )
@@ -336,6 +337,114 @@ class TestDatabases:
         )
         assert lists_of(plan) == {b"notes": "restore", b"notes-wal": "conflict torn"}
 
+    @pytest.mark.parametrize("newer", [b"x.db", b"x.db-wal", b"x.db-shm"])
+    def test_one_that_changed_after_the_agreement_holds_all_of_them_back(self, newer):
+        plan = planned(self.MAIN, self.WAL, around=Surroundings(databases=[b"x.db"]))
+        held = {b"x.db": "conflict database", b"x.db-wal": "conflict database"}
+        changed = {newer: "conflict changed_later"} if newer in held else {}
+        assert lists_of(hold_back(plan, {newer})) == {**held, **changed}
+
+    @pytest.mark.parametrize("missing", [b"x.db-wal", b"x.db-shm", b"x.db-journal"])
+    def test_one_of_which_a_part_is_not_recorded_is_a_conflict_as_a_whole(self, missing):
+        shm = Change(path=b"x.db-shm", now=C, wanted=ABSENT, reason="newer")
+        changes = [change for change in (self.MAIN, self.WAL) if change.path != missing]
+        kept = [shm] if missing != shm.path else []
+        plan = planned(*changes, kept=kept, around=Surroundings(databases=[b"x.db"], missing=[missing]))
+        assert lists_of(plan) == {change.path: "conflict database" for change in (*changes, *kept)}
+
+    @pytest.mark.parametrize(("now", "wanted"), [(TOO_LARGE, A), (B, TOO_LARGE), (special(b"socket"), A)])
+    def test_a_side_file_that_cannot_come_back_keeps_the_database_away(self, now, wanted):
+        plan = planned(self.MAIN, Change(path=b"x.db-wal", now=now, wanted=wanted))
+        assert lists_of(plan)[b"x.db"] == "conflict database"
+        assert lists_of(plan)[b"x.db-wal"].startswith("skipped ")
+
+    def test_side_files_of_one_that_is_not_recorded_stay(self):
+        shm = Change(path=b"x.db-shm", now=C, wanted=ABSENT, reason="newer")
+        around = Surroundings(databases=[b"x.db"], missing=[b"x.db"])
+        plan = planned(Change(path=b"x.db", now=TOO_LARGE, wanted=self.OLD), self.WAL, kept=[shm], around=around)
+        stay = dict.fromkeys([b"x.db-shm", b"x.db-wal"], "conflict database")
+        assert lists_of(plan) == {b"x.db": "skipped too_large", **stay}
+
+    def test_a_newer_side_file_of_one_that_is_not_recorded_is_kept_as_everywhere(self):
+        newer = Change(path=b"x.db-wal", now=B, wanted=ABSENT, reason="newer")
+        plan = planned(kept=[newer], around=Surroundings(databases=[b"x.db"], missing=[b"x.db"]))
+        assert lists_of(plan) == {b"x.db-wal": "kept newer"}
+
+    def test_no_log_comes_back_beside_a_newer_database_that_is_kept(self):
+        newer = Change(path=b"x.db", now=self.NEW, wanted=ABSENT, reason="newer")
+        plan = planned(self.WAL, kept=[newer], around=Surroundings(databases=[b"x.db"]))
+        assert lists_of(plan) == {b"x.db": "kept newer", b"x.db-wal": "conflict database"}
+
+    @pytest.mark.parametrize(
+        ("main", "wal", "decisions"),
+        [
+            pytest.param(
+                [(3, "new", SURE)], [(2, "b", SURE)], {b"x.db": "restore", b"x.db-wal": "restore"}, id="its own"
+            ),
+            pytest.param(
+                [(1, "mid", UNKNOWN), (3, "new", SURE)],
+                [(2, "b", SURE)],
+                {b"x.db": "restore", b"x.db-wal": "restore"},
+                id="others before",
+            ),
+            pytest.param(
+                [(2, "mid", UNKNOWN), (3, "new", SURE)],
+                [(1, "b", SURE)],
+                dict.fromkeys([b"x.db", b"x.db-wal"], "conflict mixed_writers"),
+                id="others in between, in another file of it",
+            ),
+            pytest.param(
+                [(1, "new", SURE)],
+                [(2, "b", UNKNOWN)],
+                {b"x.db": "conflict mixed_writers", b"x.db-wal": "conflict changed_later"},
+                id="others later, in another file of it",
+            ),
+        ],
+    )
+    def test_what_others_did_to_a_part_of_one_they_did_to_all_of_it(self, main, wal, decisions):
+        histories = [
+            PathHistory(
+                path=path,
+                then=then,
+                now=file(rows[-1][1].encode(), sqlite=then.sqlite),
+                versions=tuple(
+                    Version(path=path, seq=seq, state=file(text.encode(), sqlite=then.sqlite), writer=writer)
+                    for seq, text, writer in rows
+                ),
+            )
+            for path, then, rows in ((b"x.db", self.OLD, main), (b"x.db-wal", A, wal))
+        ]
+        assert lists_of(complete(decide_windows(histories, {MINE}), NOTHING)) == decisions
+
+    def test_what_is_overwritten_of_one_is_of_one_moment(self):
+        mid = file(b"mid", sqlite=True)
+        histories = [
+            PathHistory(
+                path=b"x.db",
+                then=self.OLD,
+                now=self.NEW,
+                versions=(
+                    Version(path=b"x.db", seq=2, state=mid, writer=UNKNOWN),
+                    Version(path=b"x.db", seq=3, state=self.NEW, writer=SURE),
+                ),
+            ),
+            PathHistory(
+                path=b"x.db-wal",
+                then=A,
+                now=B,
+                versions=(Version(path=b"x.db-wal", seq=1, state=B, writer=SURE),),
+            ),
+        ]
+        contested = decide_windows(histories, {MINE}).contested
+        assert [(one.change.path, one.change.wanted) for one in contested] == [(b"x.db", self.OLD), (b"x.db-wal", A)]
+
+    def test_a_database_that_only_changed_after_the_agreement_keeps_its_side_files(self):
+        assert lists_of(hold_back(planned(self.WAL), {b"x.db"})) == {b"x.db-wal": "conflict database"}
+
+    def test_what_only_looks_like_a_side_file_is_held_back_alone(self):
+        plan = planned(Change(path=b"notes", now=B, wanted=A), Change(path=b"notes-wal", now=B, wanted=A))
+        assert lists_of(hold_back(plan, {b"notes"})) == {b"notes": "conflict changed_later", b"notes-wal": "restore"}
+
 
 def test_what_has_to_be_known_beside_the_decided_paths():
     decisions = Decisions(
@@ -343,11 +452,13 @@ def test_what_has_to_be_known_beside_the_decided_paths():
             Change(path=b"d", now=folder(), wanted=ABSENT),
             Change(path=b"e", now=folder(), wanted=folder(0o700)),
             Change(path=b"p/q/x.db-wal", now=A, wanted=B),
+            Change(path=b"no-wal", now=folder(), wanted=folder(0o700)),
+            Change(path=b"z", now=A, wanted=file(b"z", sqlite=True)),
         ],
         kept=[Change(path=b"y-journal", now=A, wanted=ABSENT)],
     )
     leaving, around, databases = surroundings_needed(decisions)
-    assert (leaving, around, databases) == ([b"d"], {b"p", b"p/q"}, {b"p/q/x.db", b"y"})
+    assert (leaving, around, databases) == ([b"d"], {b"p", b"p/q"}, {b"p/q/x.db", b"y", b"z"})
 
 
 @given(

@@ -427,6 +427,6 @@ def test_what_others_named_reaches_the_screen_escaped(text):
 
 def test_the_answers_used_here_are_complete():
     assert answers.checkpoint().keys() == answers.CheckpointObject.__annotations__.keys()
-    sometimes = {"plan_seq", "hint"}  # of a dry run; where there is a way on
+    sometimes = {"plan_seq", "hint", "reverses"}  # of a dry run; where there is a way on; of undo and redo
     assert answers.rewound().keys() == answers.RewindAnswer.__annotations__.keys() - sometimes
     assert answers.WORKTREE.keys() == WorktreeStatus.__annotations__.keys()

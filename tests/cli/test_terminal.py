@@ -75,6 +75,47 @@ def test_what_was_agreed_to_is_what_is_forgotten(terminal, daemon):
     assert sent(daemon) == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("typed", "scope"),
+    [("last~1", "all"), ("turn:-1", "session"), ("good", "all"), ("--turn p1 --only", "turn")],
+)
+def test_what_was_agreed_to_is_what_is_rewound_to(terminal, daemon, typed, scope):
+    """A name may mean another checkpoint by then: one that was sealed or renamed while the question stood."""
+    kept = {"scope": scope, "kept": [{"path": "newer", "reason": "newer"}] if scope == "all" else []}
+    shown = planned(**kept, plan_seq=7)
+    exact = planned(scope="all", exact=True, removed=kept["kept"], plan_seq=8)
+    daemon.answers["rewind"] = [shown, *([exact] if kept["kept"] else []), rewound(scope=scope)]
+
+    screen = terminal("rewind", *typed.split(), "--code")
+    if kept["kept"]:
+        screen.expect("remove them too? [y/N]")
+        screen.type("y\n")
+    screen.expect("rewind? [y/N]")
+    screen.type("y\n")
+
+    assert screen.ended() == 0
+    first, *others = (request for _, request in daemon.requests)
+    assert (first.get("checkpoint"), first.get("turn")) == ((None, "p1") if scope == "turn" else (typed, None))
+    for request in others:
+        assert (request["checkpoint"], request["scope"], request.get("turn")) == (checkpoint()["id"], scope, None)
+    assert others[-1]["plan_seq"] == (8 if kept["kept"] else 7)
+
+
+@pytest.mark.parametrize("line", ["undo", "redo 2"])
+def test_what_was_agreed_to_is_what_is_reversed(terminal, daemon, line):
+    name = line.split()[0]
+    daemon.answers[name] = [planned(kind=name, reverses="p" * 16, plan_seq=7), rewound(kind=name)]
+
+    screen = terminal(*line.split())
+    screen.expect(f"{name}? [y/N]")
+    screen.type("y\n")
+
+    assert screen.ended() == 0
+    asked, done = (request for _, request in daemon.requests)
+    assert not {"reverses", "plan_seq"} & asked.keys()
+    assert (done["reverses"], done["plan_seq"], done["count"]) == ("p" * 16, 7, asked["count"])
+
+
 @pytest.mark.parametrize(("typed", "exact"), [("y", True), ("n", False)])
 def test_newer_files_are_asked_about(terminal, daemon, typed, exact):
     kept = planned(kept=[{"path": "newer", "reason": "newer"}])

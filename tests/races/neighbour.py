@@ -1,8 +1,8 @@
 """A process beside the project's other users: keeps a file or a SQLite database open and does what it is told.
 
 ``neighbour.py file PATH`` holds PATH open for appending. ``neighbour.py database PATH`` holds a WAL database open with a
-table of words. Each line of standard input is a command: ``write TEXT`` or ``add WORD``, ``words``, ``close``, ``open``;
-each is answered by one line.
+table of words. Each line of standard input is a command: ``write TEXT`` or ``add WORD``, ``flush`` (the log into the
+database), ``words``, ``close``, ``open``; each is answered by one line.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ class Database:
         (verdict,) = self._connection.execute("pragma integrity_check").fetchone()
         found = " ".join(word for (word,) in self._connection.execute("select word from word order by rowid"))
         return f"{verdict}: {found}"
+
+    def flush(self, _: str) -> str:
+        self._connection.execute("pragma wal_checkpoint(truncate)")
+        return "flushed"
 
     def close(self, _: str) -> str:
         self._connection.close()

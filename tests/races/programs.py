@@ -66,6 +66,11 @@ class Program:
         self.process.stdout.close()
         assert code == 0, f"{self.process.args} ended with {code}"
 
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.process.kill()
+        self.process.communicate()
+
     def __enter__(self) -> Self:
         return self
 
@@ -73,5 +78,4 @@ class Program:
         if self.process.poll() is None and kind is None:
             self.stop()
         else:
-            self.process.kill()
-            self.process.communicate()
+            self.kill()
