@@ -16,7 +16,7 @@ from openoxide.checkpoints.diff import Difference, differences
 from openoxide.checkpoints.history import left_out
 from openoxide.checkpoints.journal import OutcomeKind
 from openoxide.checkpoints.materialise import materialise, prepare_target
-from openoxide.checkpoints.model import ABSENT, Checkpoint, FileState, Kind, Worktree, Writer
+from openoxide.checkpoints.model import ABSENT, Checkpoint, FileState, Kind, Worktree, Writer, database_members
 from openoxide.checkpoints.naming import (
     IdPrefix,
     Lookup,
@@ -386,7 +386,11 @@ def _chosen_states(view: View, checkpoint: Checkpoint, chosen: tuple[bytes, ...]
         if not chosen:
             states = rows.state_at(db, view.id, checkpoint.seq)
         else:
-            states = {p: s for p, s in rows.states_at(db, view.id, checkpoint.seq, chosen).items() if s != ABSENT}
+            named = rows.states_at(db, view.id, checkpoint.seq, chosen)
+            # the file of a database without its log is another database, or none
+            members = {member for path, state in named.items() if state.sqlite for member in database_members(path)}
+            named |= rows.states_at(db, view.id, checkpoint.seq, members)
+            states = {p: s for p, s in named.items() if s != ABSENT}
             for directory in chosen:
                 states |= rows.states_below(db, view.id, checkpoint.seq, directory)
     return {p: state for p, state in states.items() if not p.endswith(b"/")}

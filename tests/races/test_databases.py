@@ -81,6 +81,17 @@ def test_it_is_rewound_and_comes_back_as_a_whole_whichever_of_its_files_is_named
     assert words(box, tmp_path / "aside") == NEW
 
 
+def test_it_is_copied_out_with_its_log(make, tmp_path):
+    box = make()
+    box.checkpoint()
+    out = tmp_path / "out"
+
+    box.call("restore", checkpoint="last", to=str(out), paths=[MAIN])
+
+    with closing(sqlite3.connect(out / MAIN)) as connection:
+        assert [word for (word,) in connection.execute("select word from word")] == ["old", "new", "newer"]
+
+
 @pytest.mark.parametrize(
     ("capture", "files", "reason"),
     [
