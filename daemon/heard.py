@@ -15,7 +15,8 @@ from openoxide.checkpoints.known import LiveStates
 from openoxide.checkpoints.model import UNKNOWN_WRITER, Observed, Window, Writer, join
 from openoxide.checkpoints.reading import Found
 from openoxide.checkpoints.tree import Tree
-from openoxide.daemon.watcher import Gap, Watch
+from openoxide.daemon.changes import Gap
+from openoxide.daemon.watcher import Watch
 
 
 class Heard:

@@ -33,9 +33,10 @@ from openoxide.checkpoints.tree import RootIdentity, Tree, recorded_identity
 from openoxide.clock import Clock, rfc3339
 from openoxide.daemon.attachment import ROOT_LOST
 from openoxide.daemon.cadence import NETWORK_FS, RETRY_MS, Pass, wait_ms
+from openoxide.daemon.changes import Drained
 from openoxide.daemon.heard import Heard
 from openoxide.daemon.pruning import Pruner
-from openoxide.daemon.watcher import Drained, Watch
+from openoxide.daemon.watcher import Watch
 from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, RootVanishedError
 from openoxide.ids import ID_BYTES, letters
 from openoxide.settings import Settings

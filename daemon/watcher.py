@@ -18,12 +18,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from watchdog.observers.api import EventEmitter, EventQueue, ObservedWatch
 
 from openoxide.daemon.attachment import ROOT_LOST, ROOT_RETURNED, Attachment, DetachedError, Prune
+from openoxide.daemon.changes import Changes, Drained, Gap
 from openoxide.errors import RootVanishedError
 
 if sys.platform == "darwin":
@@ -39,76 +39,6 @@ BARRIER_SECONDS: Final = 0.2
 _ROOT_CHECK_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
-    """Changes may have been missed; a scan closes it.
-
-    ``cause``: overflow, watch_limit, watch_failed, instance_limit, root_lost, root_returned, unmount, reader_error.
-    """
-
-    cause: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drained:
-    """What a barrier found.
-
-    ``complete``: every change the kernel had reported before the call is in the dirty set, and the whole tree was
-    watched; else ``cause`` says why only a scan can tell.
-    """
-
-    complete: bool
-    cause: str = ""
-
-
-class _Changes:
-    """What changed since the last take, under the lock that the reader holds while it reads."""
-
-    def __init__(self, on_change: Callable[[], None]) -> None:
-        self.lock = threading.Lock()
-        self.dirty: dict[bytes, bool] = {}
-        self.untold = False
-        self.errors = 0
-        self._gaps: dict[Gap, None] = {}
-        self._gaps_lock = threading.Lock()  # the only one that an attachment in the making needs
-        self._on_change = on_change
-
-    def mark(self, path: bytes, *, recursive: bool) -> None:
-        self.untold = True
-        self.dirty[path] = recursive or self.dirty.get(path, False)
-
-    def gap(self, cause: str) -> None:
-        self.untold = True
-        with self._gaps_lock:
-            self._gaps[Gap(cause=cause)] = None
-
-    def take(self) -> tuple[dict[bytes, bool], tuple[Gap, ...]]:
-        with self.lock, self._gaps_lock:
-            taken = self.dirty, tuple(self._gaps)
-            self.dirty, self._gaps = {}, {}
-        return taken
-
-    def give_back(self, dirty: Mapping[bytes, bool], gaps: Iterable[Gap]) -> None:
-        with self.lock, self._gaps_lock:
-            self.dirty |= {path: recursive or self.dirty.get(path, False) for path, recursive in dirty.items()}
-            self._gaps = dict.fromkeys((*gaps, *self._gaps))
-
-    def tell(self) -> None:
-        """Call ``on_change`` if something came in.
-
-        Without the lock, and in the reader's thread only: a caller of barrier may hold a lock that ``on_change`` wants.
-        """
-        with self.lock:
-            untold, self.untold = self.untold, False
-        if not untold:
-            return
-        try:
-            self._on_change()
-        except Exception:  # the reader's own edge: a listener's fault must not end it
-            self.errors += 1
-            log.exception("on_change failed")
 
 
 class _Reader(Protocol):
@@ -134,7 +64,7 @@ class _InotifyEmitter(EventEmitter):
     Watchdog's queue stays empty: a dispatcher behind it would have to prove how far it is.
     """
 
-    def __init__(self, root: bytes, prune: Prune, changes: _Changes) -> None:
+    def __init__(self, root: bytes, prune: Prune, changes: Changes) -> None:
         super().__init__(EventQueue(), ObservedWatch(os.fsdecode(root), recursive=True), timeout=_ROOT_CHECK_SECONDS)
         self._root = root
         self._prune = prune
@@ -322,7 +252,7 @@ if sys.platform == "darwin":
         user's tree. So each barrier answers ``no_barrier``, and a scan follows.
         """
 
-        def __init__(self, root: bytes, prune: Prune, changes: _Changes) -> None:
+        def __init__(self, root: bytes, prune: Prune, changes: Changes) -> None:
             super().__init__(EventQueue(), ObservedWatch(os.fsdecode(root), recursive=True))
             self._changes = changes
             self._notes = StreamNotes(root, prune, changes)
@@ -389,7 +319,7 @@ class Watch:
     """
 
     def __init__(self, root: bytes, *, prune: Prune, on_change: Callable[[], None]) -> None:
-        self._changes = _Changes(on_change)
+        self._changes = Changes(on_change)
         self._reader: _Reader = _SystemReader(root, prune, self._changes)
 
     def start(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from openoxide.checkpoints.model import STAGING_NAME
 from openoxide.checkpoints.timeline import CHUNK_PATHS
-from openoxide.daemon.watcher import Gap
+from openoxide.daemon.changes import Gap
 from tests.kit import FakeClock, diff_trees, tree_of
 from tests.kit.box import Box
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from openoxide.checkpoints.timeline import CHUNK_PATHS
-from openoxide.daemon.watcher import Gap
+from openoxide.daemon.changes import Gap
 from tests.kit.box import Box
 
 

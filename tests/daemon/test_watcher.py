@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from openoxide.daemon.watcher import Drained, Gap, Watch
+from openoxide.daemon.changes import Drained, Gap
+from openoxide.daemon.watcher import Watch
 from openoxide.errors import RootVanishedError
 from tests.daemon.watched_tree import COMPLETE, DEADLINE_SECONDS, Bench, covers, exchange, make_tree, write
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 import openoxide
-from openoxide.daemon.watcher import Drained, Gap, Watch
+from openoxide.daemon.changes import Drained, Gap
+from openoxide.daemon.watcher import Watch
 from tests.kit import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify")

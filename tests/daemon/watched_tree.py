@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from openoxide.daemon.watcher import Drained, Watch
+from openoxide.daemon.changes import Drained
+from openoxide.daemon.watcher import Watch
 
 COMPLETE = Drained(complete=True)
 DEADLINE_SECONDS = 20
