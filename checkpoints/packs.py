@@ -33,6 +33,7 @@ PACK_BYTES = 64 << 20
 FRAME_BYTES = 256 << 10
 # from here on a content is copied in pieces and never held in memory (test_reading.py)
 BIG_BYTES = 4 << 20
+BIG = "big"
 PLAIN, ZSTD = 0, 1
 # halves source trees at the speed of the disk (docs/design.md, 9)
 ZSTD_LEVEL = 1
@@ -92,7 +93,9 @@ class Packs:
 
     def __init__(self, folder: Path, first_pack: int) -> None:
         self.folder = folder
-        self.big = folder / "big"
+        self.big = folder / BIG
+        self._packs = _Held(self.folder)
+        self._bigs = _Held(self.big)
         self._lock = threading.Lock()
         self._number = first_pack
         self._fd: int | None = None
@@ -147,10 +150,10 @@ class Packs:
     def _open(self) -> None:
         # O_EXCL: a file of that number is somebody's, and its end may be torn
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        self._fd = os.open(self._path(self._number), flags, 0o600)
+        self._fd = os.open(_name(self._number), flags, 0o600, dir_fd=self._packs.fd())
         self._offset = 0
         # fsync(2): syncing a file does not make its name durable
-        fsync_folder(self.folder)
+        os.fsync(self._packs.fd())
 
     def _close(self) -> None:
         if self._fd is not None:
@@ -163,22 +166,22 @@ class Packs:
         """Close the pack that is being written."""
         with self._lock:
             self._close()
-
-    def _path(self, number: int) -> Path:
-        return self.folder / f"{number:08d}.pack"
+        self._packs.close()
+        self._bigs.close()
 
     def numbers(self) -> list[int]:
         """The packs that exist."""
-        return sorted(int(name[:-5]) for name in os.listdir(self.folder) if name.endswith(".pack"))
+        return sorted(int(name[:-5]) for name in os.listdir(self._packs.fd()) if name.endswith(".pack"))
 
     def remove(self, number: int) -> None:
         """Delete a pack that no row names."""
-        self._path(number).unlink()
+        os.unlink(_name(number), dir_fd=self._packs.fd())
 
     def set_aside(self, number: int) -> None:
         """Keep a pack out of sight for good."""
         # not deleted: these may be the only bytes of a timeline.db that comes back
-        self._path(number).rename(self.folder / f"{number:08d}.pack.aside")
+        folder = self._packs.fd()
+        os.rename(_name(number), f"{_name(number)}.aside", src_dir_fd=folder, dst_dir_fd=folder)
 
     def drop_unused(self, used: Collection[int]) -> set[int]:
         """Delete the packs that are not ``used``, and tell which: somebody may just have appended to one of them."""
@@ -194,13 +197,14 @@ class Packs:
     def drop_big(self, names: Iterable[BlobHash]) -> None:
         """Delete big blobs' own files."""
         for name in names:
-            (self.big / name.hex()).unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(name.hex(), dir_fd=self._bigs.fd())
 
     def read(self, place: Place, size: int) -> bytes:
         """The first ``size`` raw bytes of a frame in a pack, at least. Raises StoreDamagedError where they cannot be had."""
         assert place.pack is not None
         try:
-            fd = os.open(self._path(place.pack), os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(_name(place.pack), os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._packs.fd())
             try:
                 payload = os.pread(fd, place.stored, place.offset)
             finally:
@@ -214,10 +218,10 @@ class Packs:
     def add_big(self, source: BinaryIO) -> tuple[BlobHash, Place]:
         """Copy ``source`` into a file of its own, durable under its hash when this returns."""
         # beside its place: rename(2) is atomic within one file system only
-        temporary = self.big / f"{os.urandom(8).hex()}.tmp"
+        temporary = f"{os.urandom(8).hex()}.tmp"
         hasher, raw, kept = Hasher(), 0, False
         try:
-            with open(temporary, "xb", opener=_private) as out:
+            with open(temporary, "xb", opener=self._bigs.opener) as out:
                 with compressor().stream_writer(out, closefd=False) as packer:
                     while chunk := source.read(_CHUNK):
                         hasher.update(chunk)
@@ -229,18 +233,19 @@ class Packs:
                 stored = out.tell()
             name = hasher.digest()
             # the same content may be there already and is replaced by itself; who has it open goes on reading
-            temporary.rename(self.big / name.hex())
+            os.rename(temporary, name.hex(), src_dir_fd=self._bigs.fd(), dst_dir_fd=self._bigs.fd())
             kept = True
         finally:
             if not kept:
-                temporary.unlink(missing_ok=True)
-        fsync_folder(self.big)
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=self._bigs.fd())
+        os.fsync(self._bigs.fd())
         return name, Place(pack=None, offset=0, stored=stored, raw=raw, codec=ZSTD)
 
     def open_big(self, name: BlobHash) -> BinaryIO:
         """A stream over a big blob's raw bytes."""
         try:
-            source = open(self.big / name.hex(), "rb")  # noqa: SIM115 - the stream reader closes it
+            source = open(name.hex(), "rb", opener=self._bigs.opener)  # noqa: SIM115 - the stream reader closes it
         except OSError as error:
             raise StoreDamagedError(f"blob {name.hex()[:12]} cannot be opened: {error}") from error
         return io.BufferedReader(_Unpacked(source, name), _CHUNK)
@@ -248,12 +253,12 @@ class Packs:
     def prepare(self) -> None:
         """Make the folders and remove what an interrupted copy left behind."""
         self.big.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fsync_folder(self.folder)
+        os.fsync(self._packs.fd())
         # a new folder's name lies in the folder above
         fsync_folder(self.folder.parent)
-        for name in os.listdir(self.big):
+        for name in os.listdir(self._bigs.fd()):
             if name.endswith(".tmp"):
-                (self.big / name).unlink()
+                os.unlink(name, dir_fd=self._bigs.fd())
 
 
 def decompress(payload: bytes, place: Place, size: int) -> bytes:
@@ -291,5 +296,31 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+class _Held:
+    """A folder that is reached by one descriptor from its first use on: moved or replaced, it stays the one that it was."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._fd: int | None = None
+
+    def fd(self) -> int:
+        """Its descriptor. Raises OSError."""
+        with self._lock:
+            if self._fd is None:
+                self._fd = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            return self._fd
+
+    def opener(self, name: str, flags: int) -> int:
+        """For ``open``: a file in it, its owner's alone."""
+        return os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=self.fd())
+
+    def close(self) -> None:
+        with self._lock:
+            if self._fd is not None:
+                os.close(self._fd)
+                self._fd = None
+
+
+def _name(number: int) -> str:
+    return f"{number:08d}.pack"

@@ -94,7 +94,7 @@ def _run(instance: Instance, home: Home, options: argparse.Namespace) -> int:
             service.problems.append(problem)
         stop = service.stop_requested
         _stop_on_signals(stop)
-        server = Server(instance.listen(), routes(service), __version__)
+        server = Server(instance.listen(), routes(service), __version__, stands=service.timeline.standing.holds)
         service.start()
         threading.Thread(target=_serve, args=(server, stop), name="server", daemon=True).start()
         log.info("started, version %s, home %s", __version__, home.folder)

@@ -32,6 +32,7 @@ from openoxide.daemon.protocol import (
     MAX_REQUEST_BYTES,
     NOT_RUN,
     OCTETS,
+    ONLY_READS,
     PREFIX,
     PROTOCOL,
     PROTOCOL_HEADER,
@@ -73,7 +74,9 @@ class _Answer:
 
 
 class Server:
-    """Answers ``POST /v1/NAME`` with what ``routes[NAME]`` returns. ``listener`` is bound, listening and ours to close."""
+    """Answers ``POST /v1/NAME`` with what ``routes[NAME]`` returns. ``listener`` is bound, listening and ours to close. As
+    soon as the home no longer ``stands`` where it was, nothing is run, nor is told what was read of it.
+    """
 
     def __init__(
         self,
@@ -81,8 +84,10 @@ class Server:
         routes: Mapping[str, Handler],
         version: str,
         *,
+        stands: Callable[[], bool] = lambda: True,
         idle_timeout_seconds: float = IDLE_TIMEOUT_SECONDS,
     ) -> None:
+        self._stands = stands
         self.version = version
         self.routes: Mapping[str, Handler] = {"ping": self._ping, **routes}
         self.idle_timeout_seconds = idle_timeout_seconds
@@ -124,8 +129,17 @@ class Server:
         if cut:
             log.warning("%d requests were cut after %d ms", cut, drain_ms)
 
+    def may_run(self, name: str) -> bool:
+        """Whether the home is still where it was; what is not about the home is run all the same."""
+        return name in ANY_VERSION or self._stands()
+
     def run(self, name: str, request: dict[str, Any], report: Reporter) -> _Answer:
         """The answer of operation ``name``: whatever goes wrong in it becomes an error object."""
+        answer = self._run(name, request, report)
+        # what was opened by path meanwhile may have been another home's
+        return _NOT_RUN if name in ONLY_READS and not self.may_run(name) else answer
+
+    def _run(self, name: str, request: dict[str, Any], report: Reporter) -> _Answer:
         try:
             answer = self.routes[name](request, report)
             if isinstance(answer, bytes):
@@ -256,6 +270,10 @@ class _Exchange(BaseHTTPRequestHandler):
         connections = self._server.connections
         if request is None or not connections.begin(self.connection):
             self.close_connection = True
+            return
+        if not self._server.may_run(name):
+            self.close_connection = True
+            self._send(_NOT_RUN)
             return
         try:
             self._answer(name, request)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, LifoQueue
@@ -57,6 +57,8 @@ class Database:
 
     def __init__(self, path: Path, *, read_only: bool = False, immutable: bool = False) -> None:
         self.path = path
+        # raises where the path may lead elsewhere by now: asked before anything is written, and before it is committed
+        self.guard: Callable[[], None] = lambda: None
         self._uri = f"file:{_quoted(path)}?mode=ro" + ("&immutable=1" if immutable else "")
         # the writing connection is shared by all threads: the lock is what makes check_same_thread=False sound
         self._lock = threading.RLock()
@@ -86,11 +88,14 @@ class Database:
         if self._writer is None:
             raise StoreReadOnlyError(f"{self.path} is open for reading only", hint="make the home writable")
         with self._lock, _translated(self.path):
+            self.guard()
             # a deferred one that reads first fails at its first write if somebody wrote meanwhile, whatever the busy
             # timeout: SQLite cannot renew a snapshot. Measured: 512 of 1,713 transactions of three processes.
             self._writer.execute_sql("begin immediate")
             try:
                 yield self._writer
+                # what the rows name may have gone elsewhere in the meantime
+                self.guard()
                 self._writer.execute_sql("commit")
             # Ctrl-C too: a transaction that stays open would shut out every writer after it
             except BaseException:
@@ -135,8 +140,15 @@ class Database:
             thread_safe=False,
             check_same_thread=False,
         )
-        with _translated(self.path):
-            reader.connect()
+        try:
+            with _translated(self.path):
+                reader.connect()
+                # a first read opens the WAL, by path as well: from here on it is known which files these are
+                reader.execute_sql("pragma schema_version").fetchone()
+                self.guard()
+        except BaseException:
+            reader.close()
+            raise
         return reader
 
     def fold_wal(self) -> bool:

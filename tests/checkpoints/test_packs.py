@@ -219,3 +219,23 @@ def test_only_packs_are_counted(packs):
     (packs.folder / "notes.txt").touch()
     assert packs.numbers() == [1]
     assert FRAME_BYTES < PACK_BYTES
+
+
+def test_a_folder_that_is_moved_is_followed_and_one_in_its_place_is_left_alone(packs, tmp_path):
+    moved = packs.folder.rename(tmp_path / "moved")
+    other = Packs(packs.folder, 2)
+    other.prepare()
+    other.append([frame_of(b"another's")])
+    other.add_big(io.BytesIO(b"big"))
+    other.close()
+
+    (place,) = packs.append([frame_of(b"ours")])
+    name, _ = packs.add_big(io.BytesIO(b"big"))
+
+    assert packs.read(place, place.raw) == b"ours"
+    assert packs.open_big(name).read() == b"big"
+    assert sorted(path.name for path in moved.rglob("*")) == sorted(["00000001.pack", "big", name.hex()])
+    packs.drop_big([name])
+    assert packs.drop_unused(()) == {1}
+    assert [path.name for path in moved.rglob("*")] == ["big"]
+    assert sorted(path.name for path in packs.folder.rglob("*")) == sorted(["00000002.pack", "big", name.hex()])
