@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import stat
 import struct
 import threading
 from collections.abc import Collection, Iterable, Sequence
@@ -40,6 +42,9 @@ ZSTD_LEVEL = 1
 _HEADER = struct.Struct("<4sBHII")
 _ENTRY = struct.Struct(f"<{HASH_BYTES}sI")
 _CHUNK = 1 << 20
+# no more digits than SQLite's integers hold
+_NUMBERED = re.compile(r"([0-9]{8,12})\.pack(?:\.aside)?")
+_COPYING = re.compile(r"[0-9a-f]{16}\.tmp")
 
 
 class Place(NamedTuple):
@@ -150,7 +155,7 @@ class Packs:
     def _open(self) -> None:
         # O_EXCL: a file of that number is somebody's, and its end may be torn
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        self._fd = os.open(_name(self._number), flags, 0o600, dir_fd=self._packs.fd())
+        self._fd = os.open(pack_name(self._number), flags, 0o600, dir_fd=self._packs.fd())
         self._offset = 0
         # fsync(2): syncing a file does not make its name durable
         os.fsync(self._packs.fd())
@@ -170,18 +175,18 @@ class Packs:
         self._bigs.close()
 
     def numbers(self) -> list[int]:
-        """The packs that exist."""
-        return sorted(int(name[:-5]) for name in os.listdir(self._packs.fd()) if name.endswith(".pack"))
+        """The packs that exist. What somebody put beside them, or in the place of one, is none."""
+        return sorted(number for number in taken_numbers(self._packs.fd()) if self._packs.holds(pack_name(number)))
 
     def remove(self, number: int) -> None:
         """Delete a pack that no row names."""
-        os.unlink(_name(number), dir_fd=self._packs.fd())
+        os.unlink(pack_name(number), dir_fd=self._packs.fd())
 
     def set_aside(self, number: int) -> None:
         """Keep a pack out of sight for good."""
         # not deleted: these may be the only bytes of a timeline.db that comes back
         folder = self._packs.fd()
-        os.rename(_name(number), f"{_name(number)}.aside", src_dir_fd=folder, dst_dir_fd=folder)
+        os.rename(pack_name(number), f"{pack_name(number)}.aside", src_dir_fd=folder, dst_dir_fd=folder)
 
     def drop_unused(self, used: Collection[int]) -> set[int]:
         """Delete the packs that are not ``used``, and tell which: somebody may just have appended to one of them."""
@@ -204,7 +209,7 @@ class Packs:
         """The first ``size`` raw bytes of a frame in a pack, at least. Raises StoreDamagedError where they cannot be had."""
         assert place.pack is not None
         try:
-            fd = os.open(_name(place.pack), os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._packs.fd())
+            fd = os.open(pack_name(place.pack), os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._packs.fd())
             try:
                 payload = os.pread(fd, place.stored, place.offset)
             finally:
@@ -257,7 +262,7 @@ class Packs:
         # a new folder's name lies in the folder above
         fsync_folder(self.folder.parent)
         for name in os.listdir(self._bigs.fd()):
-            if name.endswith(".tmp"):
+            if _COPYING.fullmatch(name) and self._bigs.holds(name):
                 os.unlink(name, dir_fd=self._bigs.fd())
 
 
@@ -315,6 +320,13 @@ class _Held:
         """For ``open``: a file in it, its owner's alone."""
         return os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=self.fd())
 
+    def holds(self, name: str) -> bool:
+        """Whether there is a regular file of this name."""
+        try:
+            return stat.S_ISREG(os.stat(name, dir_fd=self.fd(), follow_symlinks=False).st_mode)
+        except FileNotFoundError:
+            return False
+
     def close(self) -> None:
         with self._lock:
             if self._fd is not None:
@@ -322,5 +334,14 @@ class _Held:
                 self._fd = None
 
 
-def _name(number: int) -> str:
+def taken_numbers(folder: Path | int) -> set[int]:
+    """The numbers for which something stands in a ``blobs/`` folder, whatever it is; none where there is no folder."""
+    # a reader may come before the first daemon has made anything
+    with suppress(FileNotFoundError):
+        return {int(found[1]) for name in os.listdir(folder) if (found := _NUMBERED.fullmatch(name))}
+    return set()
+
+
+def pack_name(number: int) -> str:
+    """The name of a pack's file."""
     return f"{number:08d}.pack"
