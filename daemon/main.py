@@ -94,26 +94,34 @@ def _run(instance: Instance, home: Home, options: argparse.Namespace) -> int:
             service.problems.append(problem)
         stop = service.stop_requested
         _stop_on_signals(stop)
-        server = Server(instance.listen(), routes(service), __version__, stands=service.timeline.standing.holds)
+        # before anybody can connect: whoever had would be cut off by what it raises, and not learn of it
         service.start()
-        threading.Thread(target=_serve, args=(server, stop), name="server", daemon=True).start()
-        log.info("started, version %s, home %s", __version__, home.folder)
         try:
-            if options.timeline:
-                when_reader_leaves(sys.stdout, stop.set)
-            with Screen(sys.stdout, tty=sys.stdout.isatty()) as screen:
-                if options.watch:
-                    _watch_first(service, screen if options.timeline else None, options.watch)
-                stop.wait()
-                if options.timeline:
-                    screen.stopped("as asked")
+            _answer_until(stop, instance, service, options)
         finally:
-            server.close(DRAIN_MS)
             service.stop()
             log.info("stopped")
     finally:
         instance.close()
     return 0
+
+
+def _answer_until(stop: threading.Event, instance: Instance, service: Service, options: argparse.Namespace) -> None:
+    stands = service.timeline.standing.holds
+    server = Server(instance.listen(), routes(service), __version__, stands=stands)
+    threading.Thread(target=_serve, args=(server, stop), name="server", daemon=True).start()
+    log.info("started, version %s, home %s", __version__, service.home.folder)
+    try:
+        if options.timeline:
+            when_reader_leaves(sys.stdout, stop.set)
+        with Screen(sys.stdout, tty=sys.stdout.isatty()) as screen:
+            if options.watch:
+                _watch_first(service, screen if options.timeline else None, options.watch)
+            stop.wait()
+            if options.timeline:
+                screen.stopped("as asked")
+    finally:
+        server.close(DRAIN_MS)
 
 
 def _serve(server: Server, stop: threading.Event) -> None:

@@ -47,6 +47,15 @@ _WRITER_PRAGMAS: Sequence[tuple[str, object]] = (
     # off by default, and for each connection anew
     ("foreign_keys", 1),
 )
+# what SQLite says of a file whose bytes are not those that were written
+_DAMAGE = (
+    "malformed",
+    "not a database",
+    "no such table",
+    "no such column",
+    "unsupported file format",
+    "decode to UTF-8",
+)
 _READER_PRAGMAS: Sequence[tuple[str, object]] = (("query_only", 1), ("mmap_size", 0))
 
 
@@ -178,6 +187,10 @@ def _quoted(path: Path) -> str:
     return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
+def _damaged(path: Path, what: str) -> StoreDamagedError:
+    return StoreDamagedError(f"{path} is damaged: {what}", hint="keep a copy of the home before anything else")
+
+
 @contextmanager
 def _translated(path: Path) -> Iterator[None]:
     """SQLite's errors as ours."""
@@ -186,6 +199,9 @@ def _translated(path: Path) -> Iterator[None]:
     # peewee translates what execute raises; a cursor that is read on raises sqlite3's own
     except (sqlite3.DatabaseError, peewee.DatabaseError) as error:
         raise _translation(path, error) from error
+    # SQLite quotes what it read, and Python cannot decode the text of the error then
+    except UnicodeDecodeError as error:
+        raise _damaged(path, "it holds text that is not UTF-8") from error
 
 
 def _translation(path: Path, error: Exception) -> Exception:
@@ -195,6 +211,6 @@ def _translation(path: Path, error: Exception) -> Exception:
         return StoreFullError("the disk that holds the store is full", hint="free some space and try again")
     if "readonly" in text or "unable to open" in text:
         return StoreReadOnlyError(f"{path} cannot be written or opened: {text}", hint="check its permissions")
-    if "malformed" in text or "not a database" in text or "no such table" in text:
-        return StoreDamagedError(f"{path} is damaged: {text}", hint="keep a copy of the home before anything else")
+    if any(sign in text for sign in _DAMAGE):
+        return _damaged(path, text)
     return FailedError(f"{path}: {text}", hint="see the daemon's log")
