@@ -113,15 +113,15 @@ def store_problems(found: Inventory) -> list[Problem]:
     problems = []
     for names, how in ((found.missing, "missing"), (found.short, "cut short")):
         if names:
-            text = f"{len(names)} files of the store are {how}, first blobs/{names[0]}"
+            text = f"files of the store are {how}: {len(names)}, first blobs/{names[0]}"
             hint = "keep a copy of the home, and bring them back from a backup: what they hold cannot be given back without them"
             problems.append(Problem("store_damaged", ERROR, text, hint))
     if found.aside:
-        text = f"{len(found.aside)} packs of another timeline.db were set aside, first blobs/{found.aside[0]}"
+        text = f"packs of another timeline.db were set aside: {len(found.aside)}, first blobs/{found.aside[0]}"
         hint = "stop the daemon and bring that timeline.db back with them, renamed to .pack; or delete them if nothing is missed"
         problems.append(Problem("packs_aside", WARNING, text, hint))
     if found.foreign:
-        text = f"{len(found.foreign)} entries of the store are not ours and stay alone, first {found.foreign[0]}"
+        text = f"what is not ours lies in the store and stays there: {len(found.foreign)}, first {found.foreign[0]}"
         problems.append(Problem("store_foreign", WARNING, text, "move them out of the home"))
     return problems
 

@@ -131,7 +131,7 @@ def test_files_of_the_store_that_are_gone_are_told(box):
     big.unlink()
     (box.home.blobs / "00000001.pack").unlink()
 
-    text = "2 files of the store are missing, first blobs/00000001.pack"
+    text = "files of the store are missing: 2, first blobs/00000001.pack"
     assert of_the_store(box) == [("error", "store_damaged", text)]
 
 
@@ -139,7 +139,7 @@ def test_files_of_the_store_that_were_cut_short_are_told(box):
     for file in (a_big_file(box), box.home.blobs / "00000001.pack"):
         os.truncate(file, file.stat().st_size - 1)
 
-    text = "2 files of the store are cut short, first blobs/00000001.pack"
+    text = "files of the store are cut short: 2, first blobs/00000001.pack"
     assert of_the_store(box) == [("error", "store_damaged", text)]
 
 
@@ -148,7 +148,7 @@ def test_what_is_not_ours_in_the_store_is_told_and_stays(box):
     (box.home.blobs / "00000009.pack").mkdir(0o700)
     (box.home.blobs / "abc.pack").chmod(0o600)
 
-    text = "2 entries of the store are not ours and stay alone, first blobs/00000009.pack"
+    text = "what is not ours lies in the store and stays there: 2, first blobs/00000009.pack"
     assert of_the_store(box) == [("warning", "store_foreign", text)]
     assert found(box, fix=True) == [("store_foreign", False)]
     assert (box.home.blobs / "abc.pack").exists()
