@@ -27,7 +27,7 @@ import zstandard
 from openoxide.checkpoints.hashing import HASH_BYTES, Hasher
 from openoxide.checkpoints.model import BlobHash
 from openoxide.errors import StoreDamagedError
-from openoxide.fileio import fsync_folder, write_all
+from openoxide.fileio import fsync_folder, require_descriptors, write_all
 
 MAGIC = b"OXF1"
 PACK_BYTES = 64 << 20
@@ -218,6 +218,7 @@ class Packs:
                 raise StoreDamagedError(f"pack {place.pack} ends before offset {place.offset + place.stored}")
             return decompress(payload, place, size)
         except (OSError, zstandard.ZstdError, MemoryError) as error:  # a damaged frame may claim any size
+            require_descriptors(error)
             raise StoreDamagedError(f"pack {place.pack} cannot be read at {place.offset}: {error}") from error
 
     def add_big(self, source: BinaryIO) -> tuple[BlobHash, Place]:
@@ -252,6 +253,7 @@ class Packs:
         try:
             source = open(name.hex(), "rb", opener=self._bigs.opener)  # noqa: SIM115 - the stream reader closes it
         except OSError as error:
+            require_descriptors(error)
             raise StoreDamagedError(f"blob {name.hex()[:12]} cannot be opened: {error}") from error
         return io.BufferedReader(_Unpacked(source, name), _CHUNK)
 

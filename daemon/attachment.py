@@ -31,6 +31,7 @@ from openoxide.daemon.inotify import (
     events,
     join,
 )
+from openoxide.fileio import EXHAUSTED
 
 OVERFLOW: Final = "overflow"
 WATCH_LIMIT: Final = "watch_limit"
@@ -157,7 +158,8 @@ class Attachment:
         try:
             directory = os.open(self._root, _DIRECTORY)
         except OSError as error:
-            raise DetachedError(ROOT_LOST) from error
+            # that we may open nothing says nothing about the root
+            raise DetachedError(WATCH_FAILED if error.errno in EXHAUSTED else ROOT_LOST) from error
         try:
             found = os.fstat(directory)
             self._identity = found.st_dev, found.st_ino

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import resource
 import shlex
 import signal
 import sys
 import threading
+from contextlib import suppress
 from shutil import which
 from types import FrameType
 
@@ -42,6 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run until stopped by a signal or by ``oxide-ctl stop``."""
     options = _parser().parse_args(argv)
     os.umask(0o077)
+    _allow_descriptors()
     home = home_from(os.environ)
     try:
         instance = acquire(home)
@@ -49,6 +52,13 @@ def main(argv: list[str] | None = None) -> int:
         return _run(instance, home, options)
     except OpenOxideError as error:
         return _refuse(error, options)
+
+
+def _allow_descriptors() -> None:
+    """As many as the system lets us have: the soft limit is low for programs that use select(2), which we do not."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS refuses more than OPEN_MAX, whatever the hard limit is
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _refuse(error: OpenOxideError, options: argparse.Namespace) -> int:

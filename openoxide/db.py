@@ -6,6 +6,7 @@ Readers hold one snapshot for as long as their ``with`` block; keep it short, it
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 import peewee
 
 from openoxide.errors import FailedError, StoreDamagedError, StoreFullError, StoreReadOnlyError
+from openoxide.fileio import require_descriptors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -187,6 +189,15 @@ def _quoted(path: Path) -> str:
     return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
+def _require_openable(path: Path) -> None:
+    """Raises FailedError where the process may not open anything: SQLite does not say why it could not."""
+    try:
+        # not the database: to close any descriptor of it would give up SQLite's locks on it (fcntl(2))
+        os.close(os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        require_descriptors(error)
+
+
 def _damaged(path: Path, what: str) -> StoreDamagedError:
     return StoreDamagedError(f"{path} is damaged: {what}", hint="keep a copy of the home before anything else")
 
@@ -209,6 +220,8 @@ def _translation(path: Path, error: Exception) -> Exception:
     text = str(error)
     if "disk is full" in text:
         return StoreFullError("the disk that holds the store is full", hint="free some space and try again")
+    if "unable to open" in text:
+        _require_openable(path)
     if "readonly" in text or "unable to open" in text:
         return StoreReadOnlyError(f"{path} cannot be written or opened: {text}", hint="check its permissions")
     if any(sign in text for sign in _DAMAGE):
