@@ -17,7 +17,16 @@ from typing import BinaryIO
 from openoxide.checkpoints import stored
 from openoxide.checkpoints.hashing import Hasher, blob_hash
 from openoxide.checkpoints.model import BlobHash
-from openoxide.checkpoints.packs import BIG_BYTES, FRAME_BYTES, Frame, Packs, Place, compressor, make_frame
+from openoxide.checkpoints.packs import (
+    BIG_BYTES,
+    FRAME_BYTES,
+    Frame,
+    Packs,
+    Place,
+    compressor,
+    make_frame,
+    taken_numbers,
+)
 from openoxide.db import Database, Transaction
 from openoxide.errors import StoreDamagedError, StoreReadOnlyError
 from openoxide.fileio import write_all, write_errors
@@ -54,7 +63,7 @@ class Blobs:
             used, reserved = stored.used_packs(db), stored.reserved_packs(db)
         # above all that a row, a file or the promise of an earlier start names: nothing is ever appended behind the
         # torn end that a crash left (docs/design.md, Pack format)
-        first = max([*used, *_numbers(home), reserved], default=0) + 1
+        first = max([*used, *taken_numbers(home.blobs), reserved], default=0) + 1
         self._packs = Packs(home.blobs, first)
         if not read_only:
             with write_errors("the content store", StoreReadOnlyError):
@@ -222,13 +231,6 @@ class Blobs:
 
     def close(self) -> None:
         self._packs.close()
-
-
-def _numbers(home: Home) -> list[int]:
-    # a reader may come before the first daemon has made anything
-    if not home.blobs.exists():
-        return []
-    return [int(entry.stem) for entry in home.blobs.glob("*.pack")]
 
 
 def _frames(payloads: Mapping[BlobHash, bytes]) -> list[Frame]:

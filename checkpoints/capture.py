@@ -54,8 +54,8 @@ class Folder(NamedTuple):
 
 class Capture:
     """One capture of one worktree; use it once. ``seen`` counts entries looked at, ``torn`` names what to look at again,
-    ``rescanned`` the directories whose rules changed, ``held`` what has changed and is to wait: with ``churn`` a file that
-    changes all the time is not taken each time.
+    ``rescanned`` the directories whose rules changed, ``replaced`` the topmost that others stand in the place of, ``held``
+    what has changed and is to wait: with ``churn`` a file that changes all the time is not taken each time.
     """
 
     def __init__(
@@ -86,9 +86,12 @@ class Capture:
         self.torn: set[bytes] = set()
         self.held: set[bytes] = set()
         self.rescanned: set[bytes] = set()
+        self.replaced: set[bytes] = set()
+        self._whole = False
 
     def everything(self, told: Collection[bytes] = ()) -> Iterator[Found]:
         """A full pass. ``told``: paths that an event named, which are read whatever their stat says."""
+        self._whole = True
         self._live.expect(told)
         self._told = {*told, *(twin for path in told for twin in self._twins(path))}
         # it lies in .git, where no walk ever comes by
@@ -222,11 +225,26 @@ class Capture:
                 yield from self._skip(folder.path, reason or SkipReason.UNREADABLE, folder.row)
                 continue
             if folder.found is not None:
+                if self._is_replaced(folder.path, folder.found, folder.row):
+                    self.replaced.add(folder.path)
                 yield from self._plain(folder.path, folder.found, folder.row)
             yield from self._entries(folder.path, entries, remaining, stack)
         for path, row in remaining.items():
             if path not in self._done:
                 yield from self._left_over(path, row)
+
+    def _is_replaced(self, path: bytes, found: os.stat_result, row: Observed | None) -> bool:
+        """Whether another directory stands here than before, which no event told of: something was mounted, or unmounted."""
+        if row is None or row.identity is None or row.state.kind is not Kind.DIRECTORY:
+            return False
+        # in a part of the tree another number is no sign: what came with its parent is new, and watched since it came
+        is_other = self._whole and found.st_ino != row.identity.ino and path not in self._told
+        if not is_other and found.st_dev == row.identity.dev:
+            return False
+        above = split(path)[0]
+        while above and above not in self.replaced:
+            above = split(above)[0]
+        return not above
 
     def _entries(
         self,

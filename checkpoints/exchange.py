@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 from openoxide.checkpoints.model import SQLITE_SUFFIXES, FileState, Kind, split
 from openoxide.checkpoints.plan import Left
@@ -23,6 +24,8 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_PATH opens a link itself, and a FIFO without a wait for its other end (open(2)); macOS has O_SYMLINK and O_NONBLOCK
 _LINUX_PIN, _OTHER_PIN = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW, os.O_NONBLOCK | getattr(os, "O_SYMLINK", 0)
 _PIN = (_LINUX_PIN if hasattr(os, "O_PATH") else _OTHER_PIN) | os.O_CLOEXEC
+# the name of no step, and one that is deleted with theirs where a crash left it
+_PROBE = f"{Action.PLACE.value}-{1 << 40}"
 # what the kernel says about one path; any other error is trouble of the file system, which interrupts the operation
 _REASONS = {
     errno.ENOENT: "vanished",
@@ -135,15 +138,14 @@ class Exchange:
 
     def _place(self, step: Step) -> None:
         live = self._tree.lstat(step.path)
-        # nobody else can have this number while the entry is staged, so it tells whether the exchange was made
-        done = live is not None and live.st_ino == step.new_ino and live.st_dev == self._tree.dev
+        done = live is not None and self._is_ours(live, step)
         if done and not step.old.exists:
             return
         # held open, our entry's inode number cannot be given to a newcomer while we tell the two apart by it
         ours = self._pinned(step)
         try:
             if not done:
-                _expect_ours(ours, step)
+                self._expect_ours(ours, step)
             if not step.old.exists:
                 if live is not None:
                     raise PathConflictError("appeared")
@@ -166,7 +168,7 @@ class Exchange:
         """
         with contextlib.suppress(PathConflictError):  # removed meanwhile: the sweep stores what staging holds
             self._exchange(step)
-            if self._staged_stat(step.staged_name).st_ino != step.new_ino:
+            if not self._is_ours(self._staged_stat(step.staged_name), step):
                 self._exchange(step)
 
     def _chmod(self, path: bytes, old: int, new: int) -> None:
@@ -217,10 +219,10 @@ class Exchange:
 
     def _unplace(self, step: Step) -> None:
         live = self._tree.lstat(step.path)
-        if live is None or live.st_ino != step.new_ino:
+        if live is None or not self._is_ours(live, step):
             swapped = step.old.exists and self._is_staged(step.staged_name)
             # what we placed is neither here nor there: somebody has replaced it since
-            if swapped and self._staged_stat(step.staged_name).st_ino != step.new_ino:
+            if swapped and not self._is_ours(self._staged_stat(step.staged_name), step):
                 raise PathConflictError("changed_later")
         elif step.old.exists:
             # the same proof the other way: what we placed may have been written to since
@@ -301,6 +303,32 @@ class Exchange:
         if live is None or not looks_like(live, expected):
             raise PathConflictError("changing")
 
+    def _is_ours(self, found: os.stat_result, step: Step) -> bool:
+        """Whether this is the entry that was staged for ``step``, and so whether the exchange was made: nobody else can have
+        its number, on its device, while it is there.
+        """
+        if found.st_ino != step.new_ino:
+            return False
+        return found.st_dev == (self._tree.dev if stat.S_ISDIR(found.st_mode) else self._file_dev)
+
+    @cached_property
+    def _file_dev(self) -> int:
+        """The device of what is staged now and is no directory. On an overlay of several file systems it is not that of the
+        directories, and the layer below may hold a file with the same number.
+        """
+        # asked of a new file: what stands in the folder may have been displaced from another layer
+        fd = os.open(_PROBE, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._staging)
+        try:
+            return os.fstat(fd).st_dev
+        finally:
+            os.close(fd)
+            os.unlink(_PROBE, dir_fd=self._staging)
+
+    def _expect_ours(self, staged: int, step: Step) -> None:
+        """What is about to be placed must be what was staged."""
+        if not self._is_ours(os.fstat(staged), step):
+            raise PathConflictError("staging_changed")
+
     def _pinned(self, step: Step) -> int:
         """The staged entry, held open so that its inode number stays its own."""
         try:
@@ -350,12 +378,6 @@ class Exchange:
                 # somebody removed it meanwhile: its names are gone and not ours to keep
                 if error.errno not in GONE:
                     raise
-
-
-def _expect_ours(staged: int, step: Step) -> None:
-    """What is about to be placed must be what was staged."""
-    if os.fstat(staged).st_ino != step.new_ino:
-        raise PathConflictError("staging_changed")
 
 
 def _databases_of(left: Iterable[Left], steps: Iterable[Step]) -> set[bytes]:

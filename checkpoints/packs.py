@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import stat
 import struct
 import threading
 from collections.abc import Collection, Iterable, Sequence
@@ -25,7 +27,7 @@ import zstandard
 from openoxide.checkpoints.hashing import HASH_BYTES, Hasher
 from openoxide.checkpoints.model import BlobHash
 from openoxide.errors import StoreDamagedError
-from openoxide.fileio import fsync_folder, write_all
+from openoxide.fileio import fsync_folder, require_descriptors, write_all
 
 MAGIC = b"OXF1"
 PACK_BYTES = 64 << 20
@@ -33,12 +35,16 @@ PACK_BYTES = 64 << 20
 FRAME_BYTES = 256 << 10
 # from here on a content is copied in pieces and never held in memory (test_reading.py)
 BIG_BYTES = 4 << 20
+BIG = "big"
 PLAIN, ZSTD = 0, 1
 # halves source trees at the speed of the disk (docs/design.md, 9)
 ZSTD_LEVEL = 1
 _HEADER = struct.Struct("<4sBHII")
 _ENTRY = struct.Struct(f"<{HASH_BYTES}sI")
 _CHUNK = 1 << 20
+# no more digits than SQLite's integers hold
+_NUMBERED = re.compile(r"([0-9]{8,12})\.pack(?:\.aside)?")
+_COPYING = re.compile(r"[0-9a-f]{16}\.tmp")
 
 
 class Place(NamedTuple):
@@ -92,7 +98,9 @@ class Packs:
 
     def __init__(self, folder: Path, first_pack: int) -> None:
         self.folder = folder
-        self.big = folder / "big"
+        self.big = folder / BIG
+        self._packs = _Held(self.folder)
+        self._bigs = _Held(self.big)
         self._lock = threading.Lock()
         self._number = first_pack
         self._fd: int | None = None
@@ -147,10 +155,10 @@ class Packs:
     def _open(self) -> None:
         # O_EXCL: a file of that number is somebody's, and its end may be torn
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        self._fd = os.open(self._path(self._number), flags, 0o600)
+        self._fd = os.open(pack_name(self._number), flags, 0o600, dir_fd=self._packs.fd())
         self._offset = 0
         # fsync(2): syncing a file does not make its name durable
-        fsync_folder(self.folder)
+        os.fsync(self._packs.fd())
 
     def _close(self) -> None:
         if self._fd is not None:
@@ -163,22 +171,22 @@ class Packs:
         """Close the pack that is being written."""
         with self._lock:
             self._close()
-
-    def _path(self, number: int) -> Path:
-        return self.folder / f"{number:08d}.pack"
+        self._packs.close()
+        self._bigs.close()
 
     def numbers(self) -> list[int]:
-        """The packs that exist."""
-        return sorted(int(name[:-5]) for name in os.listdir(self.folder) if name.endswith(".pack"))
+        """The packs that exist. What somebody put beside them, or in the place of one, is none."""
+        return sorted(number for number in taken_numbers(self._packs.fd()) if self._packs.holds(pack_name(number)))
 
     def remove(self, number: int) -> None:
         """Delete a pack that no row names."""
-        self._path(number).unlink()
+        os.unlink(pack_name(number), dir_fd=self._packs.fd())
 
     def set_aside(self, number: int) -> None:
         """Keep a pack out of sight for good."""
         # not deleted: these may be the only bytes of a timeline.db that comes back
-        self._path(number).rename(self.folder / f"{number:08d}.pack.aside")
+        folder = self._packs.fd()
+        os.rename(pack_name(number), f"{pack_name(number)}.aside", src_dir_fd=folder, dst_dir_fd=folder)
 
     def drop_unused(self, used: Collection[int]) -> set[int]:
         """Delete the packs that are not ``used``, and tell which: somebody may just have appended to one of them."""
@@ -194,13 +202,14 @@ class Packs:
     def drop_big(self, names: Iterable[BlobHash]) -> None:
         """Delete big blobs' own files."""
         for name in names:
-            (self.big / name.hex()).unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(name.hex(), dir_fd=self._bigs.fd())
 
     def read(self, place: Place, size: int) -> bytes:
         """The first ``size`` raw bytes of a frame in a pack, at least. Raises StoreDamagedError where they cannot be had."""
         assert place.pack is not None
         try:
-            fd = os.open(self._path(place.pack), os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(pack_name(place.pack), os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._packs.fd())
             try:
                 payload = os.pread(fd, place.stored, place.offset)
             finally:
@@ -209,15 +218,16 @@ class Packs:
                 raise StoreDamagedError(f"pack {place.pack} ends before offset {place.offset + place.stored}")
             return decompress(payload, place, size)
         except (OSError, zstandard.ZstdError, MemoryError) as error:  # a damaged frame may claim any size
+            require_descriptors(error)
             raise StoreDamagedError(f"pack {place.pack} cannot be read at {place.offset}: {error}") from error
 
     def add_big(self, source: BinaryIO) -> tuple[BlobHash, Place]:
         """Copy ``source`` into a file of its own, durable under its hash when this returns."""
         # beside its place: rename(2) is atomic within one file system only
-        temporary = self.big / f"{os.urandom(8).hex()}.tmp"
+        temporary = f"{os.urandom(8).hex()}.tmp"
         hasher, raw, kept = Hasher(), 0, False
         try:
-            with open(temporary, "xb", opener=_private) as out:
+            with open(temporary, "xb", opener=self._bigs.opener) as out:
                 with compressor().stream_writer(out, closefd=False) as packer:
                     while chunk := source.read(_CHUNK):
                         hasher.update(chunk)
@@ -229,31 +239,33 @@ class Packs:
                 stored = out.tell()
             name = hasher.digest()
             # the same content may be there already and is replaced by itself; who has it open goes on reading
-            temporary.rename(self.big / name.hex())
+            os.rename(temporary, name.hex(), src_dir_fd=self._bigs.fd(), dst_dir_fd=self._bigs.fd())
             kept = True
         finally:
             if not kept:
-                temporary.unlink(missing_ok=True)
-        fsync_folder(self.big)
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=self._bigs.fd())
+        os.fsync(self._bigs.fd())
         return name, Place(pack=None, offset=0, stored=stored, raw=raw, codec=ZSTD)
 
     def open_big(self, name: BlobHash) -> BinaryIO:
         """A stream over a big blob's raw bytes."""
         try:
-            source = open(self.big / name.hex(), "rb")  # noqa: SIM115 - the stream reader closes it
+            source = open(name.hex(), "rb", opener=self._bigs.opener)  # noqa: SIM115 - the stream reader closes it
         except OSError as error:
+            require_descriptors(error)
             raise StoreDamagedError(f"blob {name.hex()[:12]} cannot be opened: {error}") from error
         return io.BufferedReader(_Unpacked(source, name), _CHUNK)
 
     def prepare(self) -> None:
         """Make the folders and remove what an interrupted copy left behind."""
         self.big.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fsync_folder(self.folder)
+        os.fsync(self._packs.fd())
         # a new folder's name lies in the folder above
         fsync_folder(self.folder.parent)
-        for name in os.listdir(self.big):
-            if name.endswith(".tmp"):
-                (self.big / name).unlink()
+        for name in os.listdir(self._bigs.fd()):
+            if _COPYING.fullmatch(name) and self._bigs.holds(name):
+                os.unlink(name, dir_fd=self._bigs.fd())
 
 
 def decompress(payload: bytes, place: Place, size: int) -> bytes:
@@ -291,5 +303,47 @@ class _Unpacked(io.RawIOBase):
         super().close()
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+class _Held:
+    """A folder that is reached by one descriptor from its first use on: moved or replaced, it stays the one that it was."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._fd: int | None = None
+
+    def fd(self) -> int:
+        """Its descriptor. Raises OSError."""
+        with self._lock:
+            if self._fd is None:
+                self._fd = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            return self._fd
+
+    def opener(self, name: str, flags: int) -> int:
+        """For ``open``: a file in it, its owner's alone."""
+        return os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=self.fd())
+
+    def holds(self, name: str) -> bool:
+        """Whether there is a regular file of this name."""
+        try:
+            return stat.S_ISREG(os.stat(name, dir_fd=self.fd(), follow_symlinks=False).st_mode)
+        except FileNotFoundError:
+            return False
+
+    def close(self) -> None:
+        with self._lock:
+            if self._fd is not None:
+                os.close(self._fd)
+                self._fd = None
+
+
+def taken_numbers(folder: Path | int) -> set[int]:
+    """The numbers for which something stands in a ``blobs/`` folder, whatever it is; none where there is no folder."""
+    # a reader may come before the first daemon has made anything
+    with suppress(FileNotFoundError):
+        return {int(found[1]) for name in os.listdir(folder) if (found := _NUMBERED.fullmatch(name))}
+    return set()
+
+
+def pack_name(number: int) -> str:
+    """The name of a pack's file."""
+    return f"{number:08d}.pack"

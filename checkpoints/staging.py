@@ -20,6 +20,7 @@ from openoxide.checkpoints.model import STAGING_NAME, BlobHash, FileState, Kind
 from openoxide.checkpoints.steps import NEW_FOLDER_MODE, Action, Step, is_staged_name
 from openoxide.checkpoints.tree import Tree, mtime_of
 from openoxide.errors import RefusedError, StoreDamagedError
+from openoxide.fileio import require_descriptors
 from openoxide.syscalls import is_written_to, sync_filesystem
 
 FEW_FILES = 8  # up to here one fsync each is cheaper than syncfs, which waits for everybody's dirty pages
@@ -38,6 +39,7 @@ def open_staging(tree: Tree) -> int:
     try:
         folder = os.open(STAGING_NAME, _FOLDER, dir_fd=tree.fd)
     except OSError as error:
+        require_descriptors(error)
         place = os.fsdecode(tree.root + b"/" + STAGING_NAME)
         raise RefusedError(f"{place} is not a directory of ours", hint="move it away and try again") from error
     # in a shared tree somebody could have made it first and would own what we put into it

@@ -109,6 +109,18 @@ def big_names(db: Transaction) -> set[BlobHash]:
     return {BlobHash(row[0]) for row in raw(db).execute(query)}
 
 
+def pack_sizes(db: Transaction) -> dict[int, int]:
+    """How far the frames that rows name reach in each pack."""
+    query = "select pack, max(offset + stored) from frame where pack is not null group by pack"
+    return dict(raw(db).execute(query).fetchall())
+
+
+def big_sizes(db: Transaction) -> dict[BlobHash, int]:
+    """Blobs that are files of their own, and how long these are."""
+    query = "select b.hash, f.stored from blob b join frame f on f.id = b.frame where f.pack is null"
+    return {BlobHash(name): size for name, size in raw(db).execute(query)}
+
+
 def reserved_packs(db: Transaction) -> int:
     """The greatest pack number that this database has ever reserved."""
     row = raw(db).execute("select value from meta where key = 'packs'").fetchone()

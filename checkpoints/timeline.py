@@ -29,11 +29,13 @@ from openoxide.checkpoints.model import (
     Trigger,
     Writer,
 )
+from openoxide.checkpoints.packs import BIG
 from openoxide.checkpoints.reading import Found
 from openoxide.checkpoints.rows import Head
 from openoxide.checkpoints.schema import open_timeline
 from openoxide.db import Database, Transaction
 from openoxide.paths import Home
+from openoxide.standing import Standing
 
 # what one transaction takes: nobody else's seal waits for more, and no more than two chunks are in memory
 CHUNK_PATHS = 512
@@ -78,6 +80,9 @@ class Timeline:
     def __init__(self, home: Home, *, read_only: Database | None = None) -> None:
         self.database = read_only or open_timeline(home.timeline_db)
         self.blobs = Blobs(self.database, home, read_only=read_only is not None)
+        self.standing = Standing([home.folder, home.timeline_db, home.blobs, home.blobs / BIG])
+        if read_only is None:
+            self.database.guard = self.standing.require
 
     def close(self) -> None:
         """Close files and connections."""

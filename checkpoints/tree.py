@@ -23,6 +23,7 @@ from typing import Self
 
 from openoxide.checkpoints.model import StatIdentity, Worktree, split
 from openoxide.errors import RootVanishedError
+from openoxide.fileio import require_descriptors
 from openoxide.syscalls import birth_ns
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -100,6 +101,7 @@ class Tree:
         try:
             self.fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
+            require_descriptors(error)
             raise RootVanishedError(
                 f"{os.fsdecode(root)} cannot be opened: {error.strerror}",
                 hint=way_back(os.fsdecode(root)),

@@ -31,6 +31,7 @@ from openoxide.daemon.inotify import (
     events,
     join,
 )
+from openoxide.fileio import EXHAUSTED
 
 OVERFLOW: Final = "overflow"
 WATCH_LIMIT: Final = "watch_limit"
@@ -134,7 +135,9 @@ class Attachment:
             raise DetachedError(ROOT_LOST)
 
     def refresh(self, directory: bytes) -> None:
-        """The rules for ``directory`` changed: watch and drop accordingly below it. The root also lifts ``degraded``."""
+        """The rules for ``directory`` changed, or another stands in its place: watch and drop accordingly below it. The root
+        also lifts ``degraded``.
+        """
         if not directory:
             self.degraded = ""
         node = self._top
@@ -142,10 +145,12 @@ class Attachment:
             if self._pruned(node.path() or b"", name):
                 self._tree.empty(node, name)
                 break
-            if name not in node.kids:
-                self._settle(node, name)
+            known = node.kids.get(name)
+            # also where one is known: no event tells that something was mounted over it
+            self._settle(node, name)
+            if known is None or node.kids.get(name) is not known:
                 break
-            node = node.kids[name]
+            node = known
         else:
             self._list_again(node, everything=True)
         if not directory and not self.degraded:
@@ -158,7 +163,8 @@ class Attachment:
         try:
             directory = os.open(self._root, _DIRECTORY)
         except OSError as error:
-            raise DetachedError(ROOT_LOST) from error
+            # that we may open nothing says nothing about the root
+            raise DetachedError(WATCH_FAILED if error.errno in EXHAUSTED else ROOT_LOST) from error
         try:
             found = os.fstat(directory)
             self._identity = found.st_dev, found.st_ino

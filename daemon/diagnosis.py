@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from openoxide.checkpoints.inventory import Inventory
 from openoxide.checkpoints.tree import go_on_here, way_back
 from openoxide.daemon.attachment import INSTANCE_LIMIT, WATCH_LIMIT
 from openoxide.daemon.cadence import NETWORK_FS
@@ -105,6 +106,24 @@ def limit_problems(watches: int, limit: int, reasons: Sequence[str]) -> list[Pro
 def _sysctl(name: str, value: int) -> str:
     line = f"fs.inotify.{name}={value}"
     return f"`sudo sysctl {line}`, and that line in /etc/sysctl.d/60-inotify.conf so that it stays"
+
+
+def store_problems(found: Inventory) -> list[Problem]:
+    """What is wrong with the files of the content store."""
+    problems = []
+    for names, how in ((found.missing, "missing"), (found.short, "cut short")):
+        if names:
+            text = f"files of the store are {how}: {len(names)}, first blobs/{names[0]}"
+            hint = "keep a copy of the home, and bring them back from a backup: what they hold cannot be given back without them"
+            problems.append(Problem("store_damaged", ERROR, text, hint))
+    if found.aside:
+        text = f"packs of another timeline.db were set aside: {len(found.aside)}, first blobs/{found.aside[0]}"
+        hint = "stop the daemon and bring that timeline.db back with them, renamed to .pack; or delete them if nothing is missed"
+        problems.append(Problem("packs_aside", WARNING, text, hint))
+    if found.foreign:
+        text = f"what is not ours lies in the store and stays there: {len(found.foreign)}, first {found.foreign[0]}"
+        problems.append(Problem("store_foreign", WARNING, text, "move them out of the home"))
+    return problems
 
 
 def clock_problems(now_ms: int, newest_ms: int) -> list[Problem]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import resource
 import shlex
 import signal
 import sys
 import threading
+from contextlib import suppress
 from shutil import which
 from types import FrameType
 
@@ -42,6 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run until stopped by a signal or by ``oxide-ctl stop``."""
     options = _parser().parse_args(argv)
     os.umask(0o077)
+    _allow_descriptors()
     home = home_from(os.environ)
     try:
         instance = acquire(home)
@@ -49,6 +52,13 @@ def main(argv: list[str] | None = None) -> int:
         return _run(instance, home, options)
     except OpenOxideError as error:
         return _refuse(error, options)
+
+
+def _allow_descriptors() -> None:
+    """As many as the system lets us have: the soft limit is low for programs that use select(2), which we do not."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS refuses more than OPEN_MAX, whatever the hard limit is
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _refuse(error: OpenOxideError, options: argparse.Namespace) -> int:
@@ -94,26 +104,34 @@ def _run(instance: Instance, home: Home, options: argparse.Namespace) -> int:
             service.problems.append(problem)
         stop = service.stop_requested
         _stop_on_signals(stop)
-        server = Server(instance.listen(), routes(service), __version__)
+        # before anybody can connect: whoever had would be cut off by what it raises, and not learn of it
         service.start()
-        threading.Thread(target=_serve, args=(server, stop), name="server", daemon=True).start()
-        log.info("started, version %s, home %s", __version__, home.folder)
         try:
-            if options.timeline:
-                when_reader_leaves(sys.stdout, stop.set)
-            with Screen(sys.stdout, tty=sys.stdout.isatty()) as screen:
-                if options.watch:
-                    _watch_first(service, screen if options.timeline else None, options.watch)
-                stop.wait()
-                if options.timeline:
-                    screen.stopped("as asked")
+            _answer_until(stop, instance, service, options)
         finally:
-            server.close(DRAIN_MS)
             service.stop()
             log.info("stopped")
     finally:
         instance.close()
     return 0
+
+
+def _answer_until(stop: threading.Event, instance: Instance, service: Service, options: argparse.Namespace) -> None:
+    stands = service.timeline.standing.holds
+    server = Server(instance.listen(), routes(service), __version__, stands=stands)
+    threading.Thread(target=_serve, args=(server, stop), name="server", daemon=True).start()
+    log.info("started, version %s, home %s", __version__, service.home.folder)
+    try:
+        if options.timeline:
+            when_reader_leaves(sys.stdout, stop.set)
+        with Screen(sys.stdout, tty=sys.stdout.isatty()) as screen:
+            if options.watch:
+                _watch_first(service, screen if options.timeline else None, options.watch)
+            stop.wait()
+            if options.timeline:
+                screen.stopped("as asked")
+    finally:
+        server.close(DRAIN_MS)
 
 
 def _serve(server: Server, stop: threading.Event) -> None:

@@ -32,6 +32,7 @@ from openoxide.daemon.protocol import (
     MAX_REQUEST_BYTES,
     NOT_RUN,
     OCTETS,
+    ONLY_READS,
     PREFIX,
     PROTOCOL,
     PROTOCOL_HEADER,
@@ -51,6 +52,7 @@ from openoxide.errors import (
     VersionMismatchError,
     error_object,
 )
+from openoxide.fileio import require_descriptors
 
 Reporter = Callable[[Progress], None]
 Handler = Callable[[dict[str, Any], Reporter], dict[str, Any] | bytes]
@@ -58,6 +60,7 @@ Handler = Callable[[dict[str, Any], Reporter], dict[str, Any] | bytes]
 MAX_HEAD_BYTES = 32 << 10
 SEND_CHUNK_BYTES = 1 << 20
 ACCEPT_PAUSE_SECONDS = 0.1
+PATIENT_REFUSALS = 50  # five seconds
 IDLE_TIMEOUT_SECONDS = 30.0
 _JSON = "application/json"
 _REQUEST_LINE = re.compile(rb"[A-Z]{1,16} \S+ HTTP/1\.[01]\r?\n")
@@ -73,7 +76,9 @@ class _Answer:
 
 
 class Server:
-    """Answers ``POST /v1/NAME`` with what ``routes[NAME]`` returns. ``listener`` is bound, listening and ours to close."""
+    """Answers ``POST /v1/NAME`` with what ``routes[NAME]`` returns. ``listener`` is bound, listening and ours to close. As
+    soon as the home no longer ``stands`` where it was, nothing is run, nor is told what was read of it.
+    """
 
     def __init__(
         self,
@@ -81,8 +86,10 @@ class Server:
         routes: Mapping[str, Handler],
         version: str,
         *,
+        stands: Callable[[], bool] = lambda: True,
         idle_timeout_seconds: float = IDLE_TIMEOUT_SECONDS,
     ) -> None:
+        self._stands = stands
         self.version = version
         self.routes: Mapping[str, Handler] = {"ping": self._ping, **routes}
         self.idle_timeout_seconds = idle_timeout_seconds
@@ -93,6 +100,8 @@ class Server:
         # a client that left after the select would let accept wait (accept(2))
         self._listener.setblocking(False)
         self._wake_reader, self._wake_writer = socket.socketpair()
+        self._refusals = 0
+        self._spare: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._accepting = threading.Lock()
 
     def serve_forever(self) -> None:
@@ -120,12 +129,24 @@ class Server:
                 pass
             for end in (self._listener, self._wake_reader, self._wake_writer):
                 end.close()
+            if self._spare is not None:
+                os.close(self._spare)
+                self._spare = None
         cut = self.connections.drain(drain_ms / 1000)
         if cut:
             log.warning("%d requests were cut after %d ms", cut, drain_ms)
 
+    def may_run(self, name: str) -> bool:
+        """Whether the home is still where it was; what is not about the home is run all the same."""
+        return name in ANY_VERSION or self._stands()
+
     def run(self, name: str, request: dict[str, Any], report: Reporter) -> _Answer:
         """The answer of operation ``name``: whatever goes wrong in it becomes an error object."""
+        answer = self._run(name, request, report)
+        # what was opened by path meanwhile may have been another home's
+        return _NOT_RUN if name in ONLY_READS and not self.may_run(name) else answer
+
+    def _run(self, name: str, request: dict[str, Any], report: Reporter) -> _Answer:
         try:
             answer = self.routes[name](request, report)
             if isinstance(answer, bytes):
@@ -133,8 +154,10 @@ class Server:
             return _Answer(status=200, media=_JSON, body=_dumps({"ok": True, **answer}))
         except OpenOxideError as error:
             return _error_answer(error)
-        except Exception:  # the edge of the daemon: one broken operation must not take the others down
+        except Exception as error:  # the edge of the daemon: one broken operation must not take the others down
             log.exception("internal error in %s", name)
+            if (exhausted := _exhausted(error)) is not None:
+                return _error_answer(exhausted)
             with self._count_lock:
                 self.internal_errors += 1
             return _error_answer(FailedError(f"internal error in {name}", hint="the daemon's log has the traceback"))
@@ -162,10 +185,15 @@ class Server:
             connection, _ = self._listener.accept()
         except BlockingIOError:
             return False
-        except OSError as error:  # no descriptor left, most likely; without a pause this would spin
+        except OSError as error:
             log.warning("cannot accept a connection: %s", error)
-            time.sleep(ACCEPT_PAUSE_SECONDS)
+            self._refusals += 1
+            # most likely one is closed soon, and then this was a delay and no more
+            if self._refusals >= PATIENT_REFUSALS and (exhausted := _exhausted(error)) is not None:
+                self._turn_next_away(exhausted)
+            time.sleep(ACCEPT_PAUSE_SECONDS)  # without a pause this would spin
             return False
+        self._refusals = 0
         if peer_uid(connection) != os.geteuid():
             self._turn_away(connection, _error_answer(RefusedError("the daemon serves another user")))
         elif not self.connections.enter(connection):
@@ -173,6 +201,17 @@ class Server:
         else:
             self._start(connection)
         return True
+
+    def _turn_next_away(self, error: OpenOxideError) -> None:
+        """Tell the next client why it is not served, with the descriptor that is kept for that: it would wait in silence."""
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+        with suppress(OSError):
+            connection, _ = self._listener.accept()
+            self._turn_away(connection, _error_answer(error))
+        with suppress(OSError):
+            self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def _start(self, connection: socket.socket) -> None:
         thread = threading.Thread(target=self._serve, args=(connection,), name="oxided-connection", daemon=True)
@@ -256,6 +295,10 @@ class _Exchange(BaseHTTPRequestHandler):
         connections = self._server.connections
         if request is None or not connections.begin(self.connection):
             self.close_connection = True
+            return
+        if not self._server.may_run(name):
+            self.close_connection = True
+            self._send(_NOT_RUN)
             return
         try:
             self._answer(name, request)
@@ -399,6 +442,15 @@ def _dumps(value: Any) -> bytes:
 def _error_answer(error: OpenOxideError, status: int | None = None) -> _Answer:
     body = _dumps({"ok": False, "error": error_object(error)})
     return _Answer(status=status or STATUS_BY_KIND.get(error.kind, 500), media=_JSON, body=body)
+
+
+def _exhausted(error: Exception) -> OpenOxideError | None:
+    """What ``error`` is where no file can be opened any more."""
+    try:
+        require_descriptors(error)
+    except OpenOxideError as found:
+        return found
+    return None
 
 
 def _unreported(_progress: Progress) -> None:

@@ -48,6 +48,7 @@ class Service:
         self.on_sealed: list[OnSealed] = []
         self.stop_requested = threading.Event()
         self.timeline = Timeline(home)
+        self.timeline.standing.on_loss = self._lost
         self.background = Background()
         self.spool = Spool(home.spool)
         self.sessions = Queues()
@@ -215,6 +216,11 @@ class Service:
         if watched.attached:
             watched.record_ahead()
 
+    def _lost(self) -> None:
+        if not self.stop_requested.is_set():
+            log.error("%s was moved or replaced: this daemon ends, the next command starts another", self.home.folder)
+            self.stop_requested.set()
+
     def _sealed(self, worktree: Worktree, checkpoint: Checkpoint) -> None:
         self._sealer.settled(worktree.id)
         with self._lock:
@@ -244,6 +250,8 @@ class Service:
 
     def beat(self, slept_ms: int = 0) -> None:
         """Queue every full pass that is due: it finds what no event told (open mmaps, outside hard links, mounts)."""
+        if not self.timeline.standing.holds():
+            return
         for watched in self.all_watched():
             if slept_ms and watched.attached:
                 watched.open_gap(SUSPEND)

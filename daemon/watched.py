@@ -373,6 +373,8 @@ class Watched:
         for directory in capture.rescanned:
             self._pruner.forget(directory)
             self._watch.refresh(directory)
+        for directory in capture.replaced:
+            self._watch.refresh(directory)
         if capture.torn:
             self._watch.give_back(dict.fromkeys(capture.torn, False))
 

@@ -6,9 +6,10 @@ Readers hold one snapshot for as long as their ``with`` block; keep it short, it
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, LifoQueue
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 import peewee
 
 from openoxide.errors import FailedError, StoreDamagedError, StoreFullError, StoreReadOnlyError
+from openoxide.fileio import require_descriptors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +49,15 @@ _WRITER_PRAGMAS: Sequence[tuple[str, object]] = (
     # off by default, and for each connection anew
     ("foreign_keys", 1),
 )
+# what SQLite says of a file whose bytes are not those that were written
+_DAMAGE = (
+    "malformed",
+    "not a database",
+    "no such table",
+    "no such column",
+    "unsupported file format",
+    "decode to UTF-8",
+)
 _READER_PRAGMAS: Sequence[tuple[str, object]] = (("query_only", 1), ("mmap_size", 0))
 
 
@@ -57,6 +68,8 @@ class Database:
 
     def __init__(self, path: Path, *, read_only: bool = False, immutable: bool = False) -> None:
         self.path = path
+        # raises where the path may lead elsewhere by now: asked before anything is written, and before it is committed
+        self.guard: Callable[[], None] = lambda: None
         self._uri = f"file:{_quoted(path)}?mode=ro" + ("&immutable=1" if immutable else "")
         # the writing connection is shared by all threads: the lock is what makes check_same_thread=False sound
         self._lock = threading.RLock()
@@ -86,11 +99,14 @@ class Database:
         if self._writer is None:
             raise StoreReadOnlyError(f"{self.path} is open for reading only", hint="make the home writable")
         with self._lock, _translated(self.path):
+            self.guard()
             # a deferred one that reads first fails at its first write if somebody wrote meanwhile, whatever the busy
             # timeout: SQLite cannot renew a snapshot. Measured: 512 of 1,713 transactions of three processes.
             self._writer.execute_sql("begin immediate")
             try:
                 yield self._writer
+                # what the rows name may have gone elsewhere in the meantime
+                self.guard()
                 self._writer.execute_sql("commit")
             # Ctrl-C too: a transaction that stays open would shut out every writer after it
             except BaseException:
@@ -135,8 +151,15 @@ class Database:
             thread_safe=False,
             check_same_thread=False,
         )
-        with _translated(self.path):
-            reader.connect()
+        try:
+            with _translated(self.path):
+                reader.connect()
+                # a first read opens the WAL, by path as well: from here on it is known which files these are
+                reader.execute_sql("pragma schema_version").fetchone()
+                self.guard()
+        except BaseException:
+            reader.close()
+            raise
         return reader
 
     def fold_wal(self) -> bool:
@@ -166,6 +189,19 @@ def _quoted(path: Path) -> str:
     return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
+def _require_openable(path: Path) -> None:
+    """Raises FailedError where the process may not open anything: SQLite does not say why it could not."""
+    try:
+        # not the database: to close any descriptor of it would give up SQLite's locks on it (fcntl(2))
+        os.close(os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        require_descriptors(error)
+
+
+def _damaged(path: Path, what: str) -> StoreDamagedError:
+    return StoreDamagedError(f"{path} is damaged: {what}", hint="keep a copy of the home before anything else")
+
+
 @contextmanager
 def _translated(path: Path) -> Iterator[None]:
     """SQLite's errors as ours."""
@@ -174,6 +210,9 @@ def _translated(path: Path) -> Iterator[None]:
     # peewee translates what execute raises; a cursor that is read on raises sqlite3's own
     except (sqlite3.DatabaseError, peewee.DatabaseError) as error:
         raise _translation(path, error) from error
+    # SQLite quotes what it read, and Python cannot decode the text of the error then
+    except UnicodeDecodeError as error:
+        raise _damaged(path, "it holds text that is not UTF-8") from error
 
 
 def _translation(path: Path, error: Exception) -> Exception:
@@ -181,8 +220,10 @@ def _translation(path: Path, error: Exception) -> Exception:
     text = str(error)
     if "disk is full" in text:
         return StoreFullError("the disk that holds the store is full", hint="free some space and try again")
+    if "unable to open" in text:
+        _require_openable(path)
     if "readonly" in text or "unable to open" in text:
         return StoreReadOnlyError(f"{path} cannot be written or opened: {text}", hint="check its permissions")
-    if "malformed" in text or "not a database" in text or "no such table" in text:
-        return StoreDamagedError(f"{path} is damaged: {text}", hint="keep a copy of the home before anything else")
+    if any(sign in text for sign in _DAMAGE):
+        return _damaged(path, text)
     return FailedError(f"{path}: {text}", hint="see the daemon's log")

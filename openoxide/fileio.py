@@ -13,6 +13,7 @@ from openoxide.errors import FailedError, OpenOxideError, StoreFullError
 
 # over the quota is as full as no space: both end when the user frees some
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE})
 UNWRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
@@ -80,12 +81,22 @@ def make_private(folder: Path) -> None:
                 path.chmod(stat.S_IMODE(mode) & 0o700)
 
 
+def require_descriptors(error: BaseException) -> None:
+    """Raises FailedError where ``error`` says that no file can be opened any more: it tells nothing about the file."""
+    if isinstance(error, OSError) and error.errno in EXHAUSTED:
+        raise FailedError(
+            "the daemon is out of file descriptors",
+            hint="raise its limit (`ulimit -n 4096`), then `oxide-ctl stop`; the next command starts it with the new one",
+        ) from error
+
+
 @contextmanager
 def write_errors(what: str, unwritable: type[OpenOxideError] = FailedError) -> Iterator[None]:
     """Failures to write ``what`` as errors a user can act on; ``unwritable`` where the right to write is missing."""
     try:
         yield
     except OSError as error:
+        require_descriptors(error)
         if error.errno in FULL:
             raise StoreFullError(f"no space left to write {what}", hint="free some space and try again") from error
         if error.errno in UNWRITABLE:

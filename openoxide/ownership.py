@@ -12,6 +12,7 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from openoxide.errors import RefusedError
@@ -74,6 +75,20 @@ def _inside(folder: int, name: str, prefix: str) -> dict[str, Found]:
 def is_ours(name: str, mode: int) -> bool:
     """Whether an entry of a home is one that we make. Pure."""
     return stat.S_IFMT(mode) == KINDS.get(name, stat.S_IFREG if _FILES.fullmatch(name) else -1)
+
+
+def foreign_names(home: Path, below: str) -> list[str]:
+    """What lies in a home under names that begin with ``below`` and is neither ours nor a link where ours would be."""
+    folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        found = all_below(folder)
+    finally:
+        os.close(folder)
+    return [
+        name
+        for name, entry in found.items()
+        if name.startswith(below) and not is_ours(name, entry.mode) and not is_link_of_ours(name, entry.mode)
+    ]
 
 
 def is_link_of_ours(name: str, mode: int) -> bool:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from openoxide import __version__
 from openoxide.checkpoints import journal, store
 from openoxide.checkpoints.idle import idle_turns
+from openoxide.checkpoints.inventory import Inventory, take_inventory
 from openoxide.checkpoints.staging import find_staging, remove_staging
 from openoxide.checkpoints.tree import Tree
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import idle_turn_object
-from openoxide.daemon.diagnosis import TreeFacts, clock_problems, limit_problems, problems_of_tree
+from openoxide.daemon.diagnosis import TreeFacts, clock_problems, limit_problems, problems_of_tree, store_problems
 from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.operations.watching import shown, state_of
@@ -23,6 +24,7 @@ from openoxide.daemon.requests import Request, flag
 from openoxide.daemon.watched import Watched
 from openoxide.errors import RootVanishedError
 from openoxide.health import ERROR, WARNING, Problem, home_problems
+from openoxide.ownership import foreign_names
 from openoxide.surroundings import file_system, this_side
 
 if TYPE_CHECKING:
@@ -61,7 +63,13 @@ def _store_problems(service: Service) -> list[Problem]:
     if mode != "wal":
         text = f"SQLite uses the journal mode {mode}, not wal: recording and looking wait for each other"
         found.append(Problem("journal_mode", WARNING, text, "name a folder on a local disk in OPENOXIDE_HOME"))
-    return found
+    return found + store_problems(_inventory(service))
+
+
+def _inventory(service: Service) -> Inventory:
+    foreign = foreign_names(service.home.folder, "blobs/")
+    with service.timeline.database.reading() as db:
+        return take_inventory(db, service.home.blobs, foreign)
 
 
 def _newest_ms(service: Service) -> int:

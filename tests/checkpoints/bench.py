@@ -34,7 +34,7 @@ class Bench:
 
     def __init__(self, folder: Path, tree: type[Tree] = Tree) -> None:
         self.root = folder / "tree"
-        self.root.mkdir()
+        self.root.mkdir(exist_ok=True)
         self.tree = tree(os.fsencode(self.root))
         self.blobs: dict[BlobHash, bytes] = {}
         staging = open_staging(self.tree)

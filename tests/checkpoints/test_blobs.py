@@ -136,6 +136,21 @@ class TestStart:
         assert again.blobs.read(blob_hash(b"new")) == b"new"
         again.close()
 
+    def test_what_stands_in_the_place_of_a_pack_or_was_set_aside_stays_alone(self, store, tmp_path):
+        store.keep(b"kept")
+        store.close()
+        foreign = [store.home.blobs / name for name in ("00001002.pack", "00001003.pack.aside", f"{'9' * 30}.pack")]
+        for folder in foreign:
+            folder.mkdir()
+        (store.home.blobs / "abc.pack").touch()
+        again = Store(tmp_path)
+        again.keep(b"new")
+        assert again.blobs.read(blob_hash(b"new")) == b"new"
+        assert (store.home.blobs / "00001004.pack").is_file()
+        assert all(folder.is_dir() for folder in foreign)
+        assert (store.home.blobs / "abc.pack").exists()
+        again.close()
+
     def test_a_read_only_start_changes_nothing(self, store):
         store.keep(b"kept")
         stray = store.home.blobs / "00000007.pack"

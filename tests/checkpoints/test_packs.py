@@ -205,7 +205,7 @@ class TestBigBlobs:
 
     def test_a_copy_that_was_interrupted_is_removed_at_the_start(self, packs):
         name, _ = packs.add_big(io.BytesIO(b"whole"))
-        (packs.big / "0123.tmp").write_bytes(b"half")
+        (packs.big / "0123456789abcdef.tmp").write_bytes(b"half")
         packs.prepare()
         assert [path.name for path in packs.big.iterdir()] == [name.hex()]
 
@@ -219,3 +219,41 @@ def test_only_packs_are_counted(packs):
     (packs.folder / "notes.txt").touch()
     assert packs.numbers() == [1]
     assert FRAME_BYTES < PACK_BYTES
+
+
+def test_a_folder_that_is_moved_is_followed_and_one_in_its_place_is_left_alone(packs, tmp_path):
+    moved = packs.folder.rename(tmp_path / "moved")
+    other = Packs(packs.folder, 2)
+    other.prepare()
+    other.append([frame_of(b"another's")])
+    other.add_big(io.BytesIO(b"big"))
+    other.close()
+
+    (place,) = packs.append([frame_of(b"ours")])
+    name, _ = packs.add_big(io.BytesIO(b"big"))
+
+    assert packs.read(place, place.raw) == b"ours"
+    assert packs.open_big(name).read() == b"big"
+    assert sorted(path.name for path in moved.rglob("*")) == sorted(["00000001.pack", "big", name.hex()])
+    packs.drop_big([name])
+    assert packs.drop_unused(()) == {1}
+    assert [path.name for path in moved.rglob("*")] == ["big"]
+    assert sorted(path.name for path in packs.folder.rglob("*")) == sorted(["00000002.pack", "big", name.hex()])
+
+
+def test_what_is_none_of_ours_is_not_counted_and_stays(tmp_path):
+    foreign = ["abc.pack", "1.pack", "0000000000001.pack", "note", "00000001.pack.gz", "big/notes.tmp"]
+    (tmp_path / "blobs" / "big" / "0123456789abcdef.tmp").mkdir(parents=True)
+    (tmp_path / "blobs" / "00000002.pack").mkdir()
+    (tmp_path / "blobs" / "00000003.pack").symlink_to("note")
+    for name in foreign:
+        (tmp_path / "blobs" / name).write_text("theirs")
+    before = sorted(path.name for path in (tmp_path / "blobs").rglob("*"))
+    packs = Packs(tmp_path / "blobs", 4)
+
+    packs.prepare()
+
+    assert packs.numbers() == []
+    assert packs.drop_unused(()) == set()
+    assert sorted(path.name for path in packs.folder.rglob("*")) == before
+    packs.close()

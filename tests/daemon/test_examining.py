@@ -113,3 +113,52 @@ def test_a_journal_mode_that_is_not_wal_is_told(box):
     with box.service.timeline.database.looking() as db:
         assert db.execute_sql("pragma journal_mode").fetchone() == ("wal",)
     assert ("journal_mode", False) not in found(box)
+
+
+def of_the_store(box):
+    return [(p["severity"], p["kind"], p["message"]) for p in box.call("doctor")["problems"] if "store" in p["message"]]
+
+
+def a_big_file(box):
+    (box.root / "big").write_bytes(os.urandom(5_000_000))
+    box.checkpoint()
+    (big,) = (box.home.blobs / "big").iterdir()
+    return big
+
+
+def test_files_of_the_store_that_are_gone_are_told(box):
+    big = a_big_file(box)
+    big.unlink()
+    (box.home.blobs / "00000001.pack").unlink()
+
+    text = "files of the store are missing: 2, first blobs/00000001.pack"
+    assert of_the_store(box) == [("error", "store_damaged", text)]
+
+
+def test_files_of_the_store_that_were_cut_short_are_told(box):
+    for file in (a_big_file(box), box.home.blobs / "00000001.pack"):
+        os.truncate(file, file.stat().st_size - 1)
+
+    text = "files of the store are cut short: 2, first blobs/00000001.pack"
+    assert of_the_store(box) == [("error", "store_damaged", text)]
+
+
+def test_what_is_not_ours_in_the_store_is_told_and_stays(box):
+    (box.home.blobs / "abc.pack").touch()
+    (box.home.blobs / "00000009.pack").mkdir(0o700)
+    (box.home.blobs / "abc.pack").chmod(0o600)
+
+    text = "what is not ours lies in the store and stays there: 2, first blobs/00000009.pack"
+    assert of_the_store(box) == [("warning", "store_foreign", text)]
+    assert found(box, fix=True) == [("store_foreign", False)]
+    assert (box.home.blobs / "abc.pack").exists()
+
+
+def test_a_timeline_that_was_lost_is_told_by_the_packs_it_left(box):
+    box.stop()
+    for file in box.home.folder.glob("timeline.db*"):
+        file.unlink()
+    box.start()
+    box.call("doctor", fix=True)
+
+    assert found(box) == [("packs_aside", False)]

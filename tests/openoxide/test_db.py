@@ -239,3 +239,28 @@ def test_any_other_fault_is_a_plain_failure(database):
 def test_a_path_that_cannot_be_opened_is_told(tmp_path):
     with pytest.raises(StoreReadOnlyError):
         Database(tmp_path / "no" / "such" / "folder.db")
+
+
+@pytest.mark.parametrize("before_it_is_refused", [0, 1])
+def test_where_the_guard_refuses_nothing_is_written(database, before_it_is_refused):
+    """Before the transaction, and before its commit."""
+    asked = iter([None] * before_it_is_refused)
+
+    def guard():
+        if next(asked, "moved") == "moved":
+            raise FailedError("the file was moved")
+
+    database.guard = guard
+    with pytest.raises(FailedError, match="moved"):
+        insert(database, 1)
+    database.guard = lambda: None
+    assert values(database) == []
+
+
+def test_where_the_guard_refuses_nothing_is_read_by_a_new_connection(database):
+    def guard():
+        raise FailedError("the file was moved")
+
+    database.guard = guard
+    with pytest.raises(FailedError, match="moved"):
+        values(database)

@@ -1,0 +1,56 @@
+"""What the rows say of the content store's files, held against what lies in ``blobs/``. A look at names and sizes alone:
+whether the bytes are what their names say, only reading them tells.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from openoxide.checkpoints import stored
+from openoxide.checkpoints.packs import BIG, pack_name
+from openoxide.db import Transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Names below ``blobs/``: files that are ``missing``, or ``short`` of what rows name in them; packs that were set
+    ``aside``; the rest of what no daemon makes there, or makes as something else, is ``foreign``.
+    """
+
+    missing: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+
+
+def take_inventory(db: Transaction, blobs: Path, foreign: Iterable[str]) -> Inventory:
+    """Look at every file that a row names; ``foreign``: what else is known to be there and not ours."""
+    needed = {pack_name(number): size for number, size in stored.pack_sizes(db).items()}
+    needed |= {f"{BIG}/{name.hex()}": size for name, size in stored.big_sizes(db).items()}
+    missing, short = [], []
+    for name, size in needed.items():
+        there = _size(blobs / name)
+        if there is None:
+            missing.append(name)
+        elif there < size:
+            short.append(name)
+    return Inventory(
+        missing=tuple(sorted(missing)),
+        short=tuple(sorted(short)),
+        aside=tuple(sorted(path.name for path in blobs.glob("*.pack.aside"))),
+        foreign=tuple(sorted(foreign)),
+    )
+
+
+def _size(path: Path) -> int | None:
+    """How large the file is; None where there is none."""
+    try:
+        # a link is followed: a pack may have been moved to another disk
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
