@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,41 +50,69 @@ class Sample:
 def one_changed(workshop: Workshop, files: int, rounds: int) -> Measured:
     """A ping, then one file rewritten in place and at once a checkpoint, over and over; the real watcher in between."""
     corpus = workshop.corpus(files)
-    samples, syncs = [], []
     with _watched(workshop, corpus) as (case, daemon):
-        for number in range(rounds * CHECKPOINTS_IN_ROUND + WARM_UP):
-            time.sleep(PAUSE_SECONDS)
-            samples.append(_sample(daemon, case, corpus.chosen(1, number)[0], number))
-            if number % PROBE_EVERY == 0:
-                syncs.append(_fdatasync_s(case.folder / "probe"))
+        return changes(daemon, case, corpus, rounds)
+
+
+def changes(daemon: Daemon, case: Case, corpus: Corpus, rounds: int, first: int = 0) -> Measured:
+    """The same with a daemon that watches already; ``first`` is another number where files have been edited before."""
+    samples, syncs = [], []
+    for number in range(first, first + rounds * CHECKPOINTS_IN_ROUND + WARM_UP):
+        time.sleep(PAUSE_SECONDS)
+        samples.append(_sample(daemon, case, corpus.chosen(1, number)[0], number))
+        if number % PROBE_EVERY == 0:
+            syncs.append(_fdatasync_s(case.folder / "probe"))
+    return _summed_up(samples[WARM_UP:], syncs)
+
+
+def without_changes(daemon: Daemon, case: Case, rounds: int) -> Measured:
+    """A ping, then a checkpoint of what the last one holds already, over and over."""
+    samples, syncs = [], []
+    for number in range(rounds * CHECKPOINTS_IN_ROUND + WARM_UP):
+        time.sleep(PAUSE_SECONDS)
+        samples.append(_asked(daemon, str(case.tree), lambda: None, modified=0))
+        if number % PROBE_EVERY == 0:
+            syncs.append(_fdatasync_s(case.folder / "probe"))
     return _summed_up(samples[WARM_UP:], syncs)
 
 
 @contextmanager
 def _watched(workshop: Workshop, corpus: Corpus) -> Iterator[tuple[Case, Daemon]]:
-    with workshop.case(corpus.root) as case:
-        make_project_repository(case.tree, case.folder)
-        with Daemon(case.folder) as daemon:
-            daemon.ctl(case.tree, "-q", "watch")
-            daemon.settle()
-            yield case, daemon
+    with workshop.case(corpus.root) as case, watching(case) as daemon:
+        yield case, daemon
+
+
+@contextmanager
+def watching(case: Case) -> Iterator[Daemon]:
+    """A daemon that has taken the first capture of the tree, which is made a repository of its own before."""
+    make_project_repository(case.tree, case.folder)
+    with Daemon(case.folder) as daemon:
+        daemon.ctl(case.tree, "-q", "watch")
+        daemon.settle()
+        yield daemon
 
 
 def _sample(daemon: Daemon, case: Case, file: Path, number: int) -> Sample:
-    path, tree = case.tree / file, str(case.tree)
+    path = case.tree / file
     data = edited(path.read_bytes(), f"round {number}")
+    return _asked(daemon, str(case.tree), lambda: path.write_bytes(data), modified=1)
+
+
+def _asked(daemon: Daemon, tree: str, write: Callable[[], object], modified: int) -> Sample:
     cpu_at_first = daemon.cpu_s
     called = time.perf_counter()
     daemon.ping()
     answered = time.perf_counter()
     cpu_between = daemon.cpu_s
     began = time.perf_counter()
-    path.write_bytes(data)
+    write()
     asked = time.perf_counter()
     sealed = daemon.client.checkpoint(tree)
     durable = time.perf_counter()
-    if sealed["changed"] != {"added": 0, "modified": 1, "removed": 0}:
-        raise UnmeasuredError(f"checkpoint {sealed['number']} holds {sealed['changed']} instead of one changed file")
+    if sealed["changed"] != {"added": 0, "modified": modified, "removed": 0}:
+        raise UnmeasuredError(
+            f"checkpoint {sealed['number']} holds {sealed['changed']} instead of {modified} changed files"
+        )
     if not sealed["complete"]:
         raise UnmeasuredError(f"checkpoint {sealed['number']} is not complete: {sealed['gap']}")
     return Sample(

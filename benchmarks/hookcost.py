@@ -17,6 +17,7 @@ from workshop import Case, Workshop
 from openoxide.cli import hook
 
 TIMES_IN_ROUND = 20
+AGENT, SESSION = "claude", "s"
 BARE, FILE, SCRIPT = "bare", "file", "script"
 EVENTS = {"end of a tool call, not waited for": "PostToolUse", "begin of a tool call, answered": "PreToolUse"}
 
@@ -26,7 +27,7 @@ def hooks(workshop: Workshop, files: int, rounds: int) -> tuple[Measured, ...]:
     with workshop.case(workshop.corpus(files).root) as case, Daemon(case.folder) as daemon:
         daemon.ctl(case.tree, "-q", "watch")
         daemon.settle()
-        _tell(daemon, case, "UserPromptSubmit")
+        tell(daemon, case, "UserPromptSubmit")
         return tuple(_cost(daemon, case, event, rounds * TIMES_IN_ROUND) for event in EVENTS.values())
 
 
@@ -35,15 +36,16 @@ def _commands(event: str) -> Mapping[str, Sequence[str]]:
     place = os.path.realpath(hook.__file__)
     return {
         BARE: [*bare, "-c", "pass"],
-        FILE: [*bare, place, "claude", event],
-        SCRIPT: [installed("oxide-hook"), "claude", event],
+        FILE: [*bare, place, AGENT, event],
+        SCRIPT: [installed("oxide-hook"), AGENT, event],
     }
 
 
-def _tell(daemon: Daemon, case: Case, event: str, candidate: str = FILE) -> Spent:
+def tell(daemon: Daemon, case: Case, event: str, candidate: str = FILE, prompt: str = "p") -> Spent:
+    """One hook of Claude Code in its session SESSION, from the start of its process to its end."""
     payload = {
-        "session_id": "s",
-        "prompt_id": "p",
+        "session_id": SESSION,
+        "prompt_id": prompt,
         "transcript_path": str(case.folder / "t.jsonl"),
         "cwd": str(case.tree),
         "hook_event_name": event,
@@ -61,7 +63,7 @@ def _cost(daemon: Daemon, case: Case, event: str, times: int) -> Measured:
     spent: dict[str, list[Spent]] = {candidate: [] for candidate in (BARE, FILE, SCRIPT)}
     for number in range(times):
         for candidate in in_turn(list(spent), number):
-            spent[candidate].append(_tell(daemon, case, event, candidate))
+            spent[candidate].append(tell(daemon, case, event, candidate))
     cpu = {name: 1000 * median(one.cpu_s for one in each) for name, each in spent.items()}
     wall = {name: 1000 * median(one.wall_s for one in each) for name, each in spent.items()}
     return Measured(

@@ -4,6 +4,7 @@
     python benchmarks/run.py --quick              three rounds, trees of up to 20,000 files
     python benchmarks/run.py --only rewind        one figure, printed and not kept
     python benchmarks/run.py --peers              beside other tools, as results/peers.*; --large: 100,000 files too
+    python benchmarks/run.py --never-misses       what watching costs, as results/never-misses.*
 
 Everything lies in a scratch folder that is removed at the end, with the daemons' homes and a HOME of its own. Linux
 only: it reads /proc and needs git, and strace for one row. The exit status is 1 when a figure could not be taken.
@@ -21,15 +22,18 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import capturing
 import checkpointing
 import hookcost
 import peerjob
 import rewinding
+import steadyjob
 from field import NAMES, Field, gather
 from machine import machine, versions
 from report import Claim, Report
+from stage import Stages
 from tasks import Task, rows
 from undoers import Shelf
 from workshop import Workshop
@@ -45,6 +49,20 @@ NOTE = (
     "CPU is user and system time of all processes that took part, the daemon's background work included; a ratio is one median "
     "by another. On a busy machine trust ratios and CPU first, wall times second."
 )
+
+
+class Job(NamedTuple):
+    """What one run may measure, and how the files with its results are called."""
+
+    name: str
+    title: str
+    notes: Sequence[str]
+    figures: Sequence[str]
+
+
+MAIN = Job("main-job", "The main job: figures", (NOTE,), FIGURES)
+PEERS = Job("peers", "OpenOxide beside its peers: figures", peerjob.NOTES, peerjob.FIGURES)
+NEVER_MISSES = Job("never-misses", "It never misses a change: figures", steadyjob.NOTES, steadyjob.FIGURES)
 TERMINATED = 128 + signal.SIGTERM
 
 
@@ -65,12 +83,13 @@ def _report(folder: Path, options: argparse.Namespace, command: str) -> Report:
     began, date = time.monotonic(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     workshop = Workshop(folder, options.real_tree or Path(sysconfig.get_path("stdlib")))
     field = gather(options.candidates, Shelf(folder / "shelf")) if options.peers else Field([], [])
-    found = peerjob.tasks(workshop, field, options) if options.peers else _tasks(workshop, options)
-    measured = [row for task in found for row in rows(task)]
+    with Stages(workshop) as stages:
+        measured = [row for task in _tasks(workshop, field, stages, options) for row in rows(task)]
+    job = _job(options)
     return Report(
-        name="peers" if options.peers else "main-job",
-        title="OpenOxide beside its peers: figures" if options.peers else "The main job: figures",
-        notes=peerjob.notes(field) if options.peers else (NOTE,),
+        name=f"{job.name}-{options.files}" if options.never_misses and options.files else job.name,
+        title=job.title,
+        notes=peerjob.notes(field) if options.peers else job.notes,
         date=date,
         machine=machine(folder),
         versions=versions() | field.versions,
@@ -83,7 +102,7 @@ def _report(folder: Path, options: argparse.Namespace, command: str) -> Report:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     options = parser.parse_args(arguments)
-    figures = peerjob.FIGURES if options.peers else FIGURES
+    figures = _job(options).figures
     unknown = sorted(set(options.only or ()) - set(figures))
     if unknown:
         parser.error(f"no figure {', '.join(unknown)} here; there are: {', '.join(figures)}")
@@ -92,16 +111,21 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=PROGRAM, description="The figures of the main job, or beside other tools.")
-    parser.add_argument("--peers", action="store_true", help="beside every other tool that is there")
+    jobs = parser.add_mutually_exclusive_group()
+    jobs.add_argument("--peers", action="store_true", help="beside every other tool that is there")
+    jobs.add_argument("--never-misses", action="store_true", help="what watching costs, at rest or with small changes")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds, without the {LARGE:,} files; "
-                        "with --peers one round")  # fmt: skip
+                        f"with --peers one round; with --never-misses without the {SMALL:,} files")  # fmt: skip
     parser.add_argument("--large", action="store_true", help=f"the {LARGE:,} files also with --quick or --peers")
     parser.add_argument("--only", nargs="+", metavar="FIGURE",
-                        help=f"{' '.join(FIGURES)}; with --peers {' '.join(peerjob.FIGURES)}")  # fmt: skip
+                        help=f"{' '.join(FIGURES)}; with --peers {' '.join(peerjob.FIGURES)}; "
+                        f"with --never-misses {' '.join(steadyjob.FIGURES)}")  # fmt: skip
     parser.add_argument("--files", type=int, help="the size of every generated tree")
     parser.add_argument("--changed", type=int, default=CHANGED, help="files that a rewind brings back")
     parser.add_argument("--rounds", type=int, help=f"default {ROUNDS}, with --peers {peerjob.ROUNDS}; a round of "
                         "`checkpoint` is 100 checkpoints")  # fmt: skip
+    parser.add_argument("--rest-seconds", type=float, default=steadyjob.REST_SECONDS,
+                        help="how long `rest` looks at a daemon that does nothing (default: %(default)g)")  # fmt: skip
     parser.add_argument("--scratch", type=Path, help="where the scratch folder goes; its file system is measured")
     parser.add_argument("--real-tree", type=Path, help="a real tree for the size of the store (default: this Python's "
                         "standard library; with --peers the source of --requirement)")  # fmt: skip
@@ -115,11 +139,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _job(options: argparse.Namespace) -> Job:
+    return PEERS if options.peers else NEVER_MISSES if options.never_misses else MAIN
+
+
 def _rounds(options: argparse.Namespace) -> int:
     return options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
 
 
-def _tasks(workshop: Workshop, options: argparse.Namespace) -> list[Task]:
+def _tasks(workshop: Workshop, field: Field, stages: Stages, options: argparse.Namespace) -> list[Task]:
+    if options.peers:
+        return peerjob.tasks(workshop, field, options)
+    if options.never_misses:
+        return steadyjob.tasks(stages, options)
+    return _main_job(workshop, options)
+
+
+def _main_job(workshop: Workshop, options: argparse.Namespace) -> list[Task]:
     files, rounds = options.files or USUAL, _rounds(options)
     sizes = (SMALL, USUAL) if options.quick and not options.large else (SMALL, USUAL, LARGE)
     tasks = [

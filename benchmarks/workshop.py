@@ -52,10 +52,24 @@ class Workshop:
         """A copy of ``tree``, on disk when this returns: nobody's measured time holds the writing of it. It stays until the
         scratch folder goes (benchmarks/rewinding.py says why).
         """
+        folder = self._folder()
+        run(["cp", "-a", str(tree), str(folder / "tree")], _environ(), folder)
+        run(["sync", "-f", str(folder)], _environ(), folder)
+        yield Case(tree=folder / "tree", folder=folder)
+
+    def written(self, files: int) -> tuple[Corpus, Case]:
+        """A generated tree that may be changed itself, on disk: a million files need no copy of which there is one."""
+        folder = self._folder()
+        corpus = generate(folder / "tree", files)
+        run(["sync", "-f", str(folder)], _environ(), folder)
+        return corpus, Case(tree=corpus.root, folder=folder)
+
+    def _folder(self) -> Path:
         self._cases += 1
         folder = self.scratch / f"case-{self._cases}"
         folder.mkdir()
-        environ = {"PATH": os.environ["PATH"]}
-        run(["cp", "-a", str(tree), str(folder / "tree")], environ, folder)
-        run(["sync", "-f", str(folder)], environ, folder)
-        yield Case(tree=folder / "tree", folder=folder)
+        return folder
+
+
+def _environ() -> dict[str, str]:
+    return {"PATH": os.environ["PATH"]}
