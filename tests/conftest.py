@@ -6,6 +6,7 @@ Each test gets a HOME and an OPENOXIDE_HOME of its own, outside its ``tmp_path``
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,9 @@ def pytest_configure() -> None:
         del os.environ[name]
     os.environ.update(SEALED)
     time.tzset()
+    # a shell starts its background jobs with SIGINT ignored, and so would every program be that a test starts
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
