@@ -53,6 +53,7 @@ class Service:
         self.spool = Spool(home.spool)
         self.sessions = Queues()
         self._watched: dict[int, Watched] = {}
+        self._gone: set[int] = set()  # worktrees whose root was not there when it was last looked for
         self._lock = threading.Lock()
         self._sealer = QuietSealer(self._seal_quietly, settings.capture.quiet_ms, settings.capture.max_interval_ms)
         self._scheduler = Scheduler(clock, self.beat, self.timeline.database.fold_wal)
@@ -99,7 +100,7 @@ class Service:
 
     def attach_soon(self, watched: Watched) -> None:
         """Attach in the background, unless a request comes first."""
-        self.background.submit(f"attach {watched.worktree.id}", partial(self._attach_if_there, watched))
+        self.background.submit(f"attach {watched.worktree.id}", partial(self._look_again, watched))
 
     def let_go(self, watched: Watched) -> None:
         """Watch no longer."""
@@ -180,10 +181,7 @@ class Service:
         with watched.lock:
             if watched.released or (watched.paused and not watched.pause_is_over(self.clock.now_ms())):
                 return
-            try:
-                self.attach(watched)
-            except RootVanishedError as error:
-                log.warning("worktree %d is paused: %s", watched.worktree.id, error)
+            self.attach(watched)
 
     # pauses
 
@@ -262,4 +260,10 @@ class Service:
 
     def _look_again(self, watched: Watched) -> None:
         watched.rest(self.clock.boot_ms())
-        (self._full_pass if watched.attached else self._attach_if_there)(watched)
+        try:
+            (self._full_pass if watched.attached else self._attach_if_there)(watched)
+            self._gone.discard(watched.worktree.id)
+        except RootVanishedError as error:
+            if watched.worktree.id not in self._gone:  # else it would be told once a minute
+                self._gone.add(watched.worktree.id)
+                log.warning("worktree %d is paused: %s", watched.worktree.id, error)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from openoxide.daemon.cadence import DRIFT_MS, POLL_MS, RETRY_MS, Pass, Ticks, set_back_ms, slept_ms, wait_ms
 from openoxide.daemon.scheduler import Scheduler
-from tests.kit import FakeClock
+from openoxide.errors import RootVanishedError
+from tests.kit import FakeClock, wait_until
 from tests.kit.box import NO_QUIET, Box
 
 BASE = NO_QUIET.full_pass_ms
@@ -182,3 +183,22 @@ def test_a_tree_on_a_network_file_system_is_polled_and_never_called_complete(tmp
 
 def test_the_drift_of_clocks_is_no_suspend():
     assert slept_ms(Ticks(0, 0, 0), Ticks(0, DRIFT_MS, 0)) == 0
+
+
+def test_a_root_that_stays_away_is_told_once_and_found_when_it_is_back(box, caplog):
+    elsewhere = box.root.rename(box.root.with_name("elsewhere"))
+    box.clock.advance(BASE)
+    for _ in range(3):
+        box.clock.advance(RETRY_MS)
+        beat(box)
+    assert [record.getMessage() for record in caplog.records].count("worktree 1 is paused: " + gone_text(box)) == 1
+
+    elsewhere.rename(box.root)
+    # the watcher looks for the root by the system's clock
+    wait_until(lambda: box.checkpoint()["complete"], SECONDS)
+
+
+def gone_text(box) -> str:
+    with pytest.raises(RootVanishedError) as raised:
+        box.checkpoint()
+    return str(raised.value)
