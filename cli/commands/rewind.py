@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from openoxide.cli import changes, colours
 from openoxide.cli.confirm import PLAN_HINT, Ask, act, need_terminal, need_yes, show_plan, stays_newer
 from openoxide.cli.context import Cli
+from openoxide.cli.output import Output
 from openoxide.cli.units import count
-from openoxide.errors import FailedError, UsageError
+from openoxide.errors import FailedError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     import typer
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
 Scope = Literal["turn", "session", "all"]
 Conflict = Literal["keep", "merge", "overwrite"]
 
+ACTIONS = {
+    "both": "code and conversation",
+    "conversation": "conversation",
+    "code": "code",
+    "summarize-from": "summarize from here",
+    "summarize-up-to": "summarize up to here",
+}
 BUILT = frozenset({"code", "no-memory"})
 
 
@@ -28,11 +36,11 @@ def rewind(
     *,
     checkpoint: Annotated[str | None, typer.Argument(metavar="CKPT", help="42, an id, a name, @10m, turn:-1")] = None,
     code: Annotated[bool, typer.Option("--code", help="the files (the default)")] = False,
-    conversation: Annotated[bool, typer.Option("--conversation", help="not built yet", hidden=True)] = False,
-    both: Annotated[bool, typer.Option("--both", help="not built yet", hidden=True)] = False,
-    summarize_from: Annotated[bool, typer.Option("--summarize-from", help="not built yet", hidden=True)] = False,
-    summarize_up_to: Annotated[bool, typer.Option("--summarize-up-to", help="not built yet", hidden=True)] = False,
-    memory: Annotated[bool, typer.Option("--memory", help="not built yet", hidden=True)] = False,
+    conversation: Annotated[bool, typer.Option("--conversation", help="not built yet")] = False,
+    both: Annotated[bool, typer.Option("--both", help="not built yet")] = False,
+    summarize_from: Annotated[bool, typer.Option("--summarize-from", help="not built yet")] = False,
+    summarize_up_to: Annotated[bool, typer.Option("--summarize-up-to", help="not built yet")] = False,
+    memory: Annotated[bool, typer.Option("--memory", help="not built yet")] = False,
     no_memory: Annotated[bool, typer.Option("--no-memory", help="leave the memory as it is (the default)")] = False,
     scope: Annotated[
         Scope | None, typer.Option("--scope", help="whose changes (default: the session's, or all)")
@@ -72,6 +80,8 @@ def rewind(
     if not yes:
         plan = ask(exact=exact, dry_run=True)
         need_terminal(cli.out, PLAN_HINT)
+        if not code:
+            _choose_action(cli.out)
         assert plan["checkpoint"] is not None, "a rewind has a target"
         # not as it was typed: what `last`, `turn:-1` or a name means may change while the question stands
         ask = partial(bring, checkpoint=plan["checkpoint"]["id"], scope=plan["scope"])
@@ -109,6 +119,17 @@ def _refuse_unbuilt(flags: Mapping[str, bool]) -> None:
     for name, given in flags.items():
         if given and name not in BUILT:
             raise FailedError(f"`rewind --{name}` is not built yet", hint="--code rewinds the files")
+
+
+def _choose_action(out: Output) -> None:
+    """Returns when the files were chosen; their plan is still to be agreed to."""
+    offers = (words + ("" if name in BUILT else "  (not built yet)") for name, words in ACTIONS.items())
+    out.show("\n".join(f"  {number}  {offer}" for number, offer in enumerate(offers, 1)))
+    names = dict(zip("12345", ACTIONS, strict=True))
+    typed = out.ask("rewind what? [3]") or "3"
+    if typed not in names:
+        raise RefusedError("none of the actions was chosen, nothing was changed")
+    _refuse_unbuilt({names[typed]: True})
 
 
 def _agree(cli: Cli, ask: Ask, plan: RewindAnswer) -> tuple[bool, int | None]:

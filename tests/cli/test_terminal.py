@@ -60,6 +60,47 @@ def test_anything_but_a_yes_changes_nothing(terminal, daemon, typed):
     assert "not confirmed, nothing was changed" in screen.seen
 
 
+def test_without_an_action_the_five_are_offered_and_code_is_the_default(terminal, daemon):
+    daemon.answers["rewind"] = [PLAN, rewound()]
+
+    screen = terminal("rewind", "42")
+    screen.expect("rewind what? [3]")
+    for number, words in enumerate(
+        ["code and conversation", "conversation", "code", "summarize from here", "summarize up to here"], 1
+    ):
+        later = "" if words == "code" else "  (not built yet)"
+        assert f"  {number}  {words}{later}\r\n" in screen.seen
+    assert sent(daemon) == [True]
+    screen.type("\n")
+    screen.expect("rewind? [y/N]")
+    screen.type("yes\n")
+
+    assert screen.ended() == 0
+    assert sent(daemon) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "said"),
+    [
+        ("1", 1, "`rewind --both` is not built yet"),
+        ("2", 1, "`rewind --conversation` is not built yet"),
+        ("4", 1, "`rewind --summarize-from` is not built yet"),
+        ("5", 1, "`rewind --summarize-up-to` is not built yet"),
+        ("6", 8, "nothing was changed"),
+        ("code", 8, "nothing was changed"),
+    ],
+)
+def test_other_actions_are_refused_honestly(terminal, daemon, typed, code, said):
+    daemon.answers["rewind"] = planned()
+    screen = terminal("rewind", "42")
+    screen.expect("rewind what? [3]")
+    screen.type(f"{typed}\n")
+
+    assert screen.ended() == code
+    assert said in screen.seen
+    assert sent(daemon) == [True]
+
+
 def test_what_was_agreed_to_is_what_is_forgotten(terminal, daemon):
     kept = {"id": "p" * 16, "number": 7, "name": None, "reason": "pinned"}
     plan = {"ok": True, "dry_run": True, "forgotten": [checkpoint()], "kept": [kept], "freed_bytes": 0, "notes": []}
