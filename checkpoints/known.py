@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from openoxide.checkpoints.model import FileState, Observed, StatIdentity
+from openoxide.checkpoints.live import LiveRow
+from openoxide.checkpoints.model import FileState, StatIdentity
 
 
 class LiveStates(Protocol):
@@ -16,11 +16,11 @@ class LiveStates(Protocol):
     def expect(self, paths: Collection[bytes]) -> None:
         """These will be asked for one by one."""
 
-    def one(self, path: bytes) -> Observed | None:
+    def one(self, path: bytes) -> LiveRow | None:
         """The live row of ``path``."""
 
-    def below(self, directory: bytes) -> Iterable[Observed]:
-        """Live rows below ``directory``, those that are absent left out."""
+    def below(self, directory: bytes) -> Iterable[LiveRow]:
+        """Live rows below ``directory`` in path order, those that are absent left out."""
 
     def twins(self, dev: int, ino: int) -> list[bytes]:
         """Recorded names of this inode."""
@@ -43,13 +43,3 @@ class Placed:
 
     ino: int
     state: FileState
-
-
-def unchanged(row: Observed | None, found: os.stat_result) -> bool:
-    """Whether the live row still tells what stands there."""
-    if row is None or row.identity is None:
-        return False
-    # ctime too: utime(2) sets an mtime back, and nothing but the kernel sets a ctime; nlink says nothing about bytes
-    known = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)
-    # a write within the same tick leaves this very stat (git, racy-git); a torn state is none that the file had
-    return row.identity[:6] == known and not row.identity.racy and not row.state.torn and row.state.exists

@@ -134,10 +134,15 @@ class StatIdentity(NamedTuple):
 
     @property
     def racy(self) -> bool:
-        """Whether a later write could have left this very stat (git's racy-timestamp rule)."""
-        # ctime: a program may set mtime to whole seconds, and nobody can set this one
-        window = RACY_NS if self.ctime_ns % _SECOND_NS else COARSE_RACY_NS
-        return max(self.mtime_ns, self.ctime_ns) >= self.read_at_ns - window
+        """Whether a later write could have left this very stat."""
+        return is_racy(self.mtime_ns, self.ctime_ns, self.read_at_ns)
+
+
+def is_racy(mtime_ns: int, ctime_ns: int, read_at_ns: int) -> bool:
+    """Whether a write after ``read_at_ns`` could have left these times (git's racy-timestamp rule)."""
+    # ctime: a program may set mtime to whole seconds, and nobody can set this one
+    window = RACY_NS if ctime_ns % _SECOND_NS else COARSE_RACY_NS
+    return max(mtime_ns, ctime_ns) >= read_at_ns - window
 
 
 class Observed(NamedTuple):

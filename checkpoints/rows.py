@@ -1,4 +1,4 @@
-"""The hot rows: paths, versions, live states, blobs. Plain SQL on peewee's connection, 20 times the speed of its models.
+"""The hot rows: paths, versions, blobs. Plain SQL on peewee's connection, 20 times the speed of its models.
 
 ``version`` rows are only ever inserted. A state read back here equals the state that was written, field by field.
 """
@@ -17,18 +17,15 @@ from openoxide.checkpoints.model import (
     Certainty,
     FileState,
     Kind,
-    Observed,
-    StatIdentity,
     Version,
     Writer,
 )
 from openoxide.db import Transaction
 
 # bits of the column flags: as frozen as the schema
-_TORN, _SQLITE = 1, 2
+TORN, _SQLITE = 1, 2
 # SQLite before 3.32 takes no more than 999 variables in a statement (SQLite, limits)
 _BATCH = 500
-_NO_IDENTITY = (None,) * len(StatIdentity._fields)
 _KINDS = tuple(Kind)  # by number; Kind(number) costs ten times as much, for each row
 
 # the bare columns come from the row with the greatest seq: SQLite promises that for a lone max()
@@ -43,11 +40,6 @@ _VERSIONS = f"""
 select p.path, v.seq, v.kind, v.mode, v.size, v.mtime_ns, b.hash, v.target, v.flags, coalesce(c.writer, v.writer)
 from path p join version v on v.path = p.id {_CLAIM} left join blob b on b.id = v.blob
 """  # noqa: S608
-_LIVE = """
-select p.path, l.kind, l.mode, l.size, l.mtime_ns, b.hash, l.target, l.flags, l.dev, l.ino, l.stat_size,
-  l.stat_mtime_ns, l.ctime_ns, l.stat_mode, l.nlink, l.read_at_ns
-from path p join live l on l.path = p.id left join blob b on b.id = l.blob where p.worktree = ?
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +59,12 @@ def raw(db: Transaction) -> sqlite3.Connection:
     return connection
 
 
-def _state(
+def state_of(
     kind: int, mode: int, size: int, mtime_ns: int, blob: bytes | None, target: bytes | None, flags: int
 ) -> FileState:
+    """A state from its columns."""
     name = BlobHash(blob) if blob is not None else None
-    return FileState(_KINDS[kind], mode, size, mtime_ns, name, target, bool(flags & _TORN), bool(flags & _SQLITE))
-
-
-def _observed(row: Sequence[Any]) -> Observed:
-    path, kind, mode, size, mtime_ns, blob, target, flags, dev, ino, *others = row
-    state = _state(kind, mode, size, mtime_ns, blob, target, flags)
-    known = StatIdentity(from_signed(dev), from_signed(ino), *others) if dev is not None else None
-    return Observed(path, state, known)
+    return FileState(_KINDS[kind], mode, size, mtime_ns, name, target, bool(flags & TORN), bool(flags & _SQLITE))
 
 
 def signed(number: int) -> int:
@@ -91,58 +77,10 @@ def from_signed(number: int) -> int:
     return number + (1 << 64) if number < 0 else number
 
 
-def _prefix_bounds(directory: bytes) -> tuple[bytes, bytes]:
+def prefix_bounds(directory: bytes) -> tuple[bytes, bytes]:
     """Bounds of all paths below ``directory``: from ``d/`` up to, not including, ``d0`` (0 follows the slash)."""
     # a range and not LIKE: % and _ are bytes of names, and the index on (worktree, path) answers a range
     return directory + b"/", directory + b"0"
-
-
-def live_one(db: Transaction, worktree: int, path: bytes) -> Observed | None:
-    """The live row of ``path``, None where the timeline never saw it."""
-    row = raw(db).execute(_LIVE + " and p.path = ?", (worktree, path)).fetchone()
-    return _observed(row) if row else None
-
-
-def live_some(db: Transaction, worktree: int, paths: Sequence[bytes]) -> Iterator[Observed]:
-    """As :func:`live_one` for many paths, in no order."""
-    return map(_observed, batched(db, _LIVE + " and p.path in ({})", (worktree,), paths))
-
-
-def live_below(db: Transaction, worktree: int, directory: bytes) -> Iterator[Observed]:
-    """Live rows below ``directory`` in path order (all of them for the root), absent ones left out."""
-    query, args = _LIVE + " and l.kind <> 0", (worktree,)
-    # the root has no bounds: all paths but few lie outside of "/" and "0"
-    if directory:
-        rows = raw(db).execute(
-            query + " and p.path >= ? and p.path < ? order by p.path", (*args, *_prefix_bounds(directory))
-        )
-    else:
-        rows = raw(db).execute(query + " order by p.path", args)
-    return map(_observed, rows)
-
-
-def live_twins(db: Transaction, worktree: int, dev: int, ino: int) -> list[bytes]:
-    """Paths whose live row is another name of this inode."""
-    rows = raw(db).execute(
-        # l.kind = 1 repeats the condition of live_inode: a partial index answers no query without it (SQLite, partial
-        # indexes)
-        "select p.path from live l join path p on p.id = l.path where l.dev = ? and l.ino = ?"
-        " and p.worktree = ? and l.kind = 1",
-        (signed(dev), signed(ino), worktree),
-    )
-    return [row[0] for row in rows]
-
-
-def ignored_files_below(db: Transaction, worktree: int, directory: bytes, limit: int) -> int:
-    """How many files are recorded below ``directory``, counted up to ``limit``."""
-    low, high = _prefix_bounds(directory)
-    row = raw(db).execute(
-        # the limit is inside, so counting stops there however large the tree is
-        "select count(*) from (select 1 from path p join live l on l.path = p.id where p.worktree = ?"
-        " and p.path >= ? and p.path < ? and l.kind = 1 limit ?)",
-        (worktree, low, high, limit),
-    ).fetchone()  # fmt: skip
-    return int(row[0])
 
 
 def path_ids(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[bytes, int]:
@@ -173,17 +111,6 @@ def next_id(db: Transaction, table: str) -> int:
     """A row id that no row of ``table`` has, nor any above it."""
     # free until it is used only inside the writer's transaction
     return int(raw(db).execute(f"select coalesce(max(id), 0) + 1 from {table}").fetchone()[0])  # noqa: S608
-
-
-def live_states(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[bytes, FileState]:
-    """The live states of those ``paths`` that have one. Paths that were made after the newest live row have none, which is
-    all of them in a first capture: those are not looked up one by one.
-    """
-    # the plus keeps SQLite from walking all of the worktree's paths by their index
-    query = "select path from path where +worktree = ? and id > (select coalesce(max(path), 0) from live)"
-    new = {row[0] for row in raw(db).execute(query, (worktree,))}
-    known = [path for path in paths if path not in new]
-    return {row[0]: _state(*row[1:8]) for row in batched(db, _LIVE + " and p.path in ({})", (worktree,), known)}
 
 
 def batched(db: Transaction, query: str, args: tuple[Any, ...], values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
@@ -221,39 +148,15 @@ def insert_versions(
     raw(db).executemany(
         "insert into version(path, seq, worktree, kind, mode, size, mtime_ns, blob, target, flags, writer)"
         " values(?,?,?,?,?,?,?,?,?,?,?)",
-        [(path, seq, worktree, *_state_values(state, blobs), writer) for path, seq, state, writer in rows],
+        [(path, seq, worktree, *state_values(state, blobs), writer) for path, seq, state, writer in rows],
     )
 
 
-def write_live(db: Transaction, rows: Iterable[tuple[int, int, Observed]], blobs: Mapping[BlobHash, int]) -> None:
-    """Replace live rows ``(path id, seq, observed)``."""
-    raw(db).executemany(
-        "insert or replace into live(path, seq, kind, mode, size, mtime_ns, blob, target, flags, dev, ino, stat_size,"
-        " stat_mtime_ns, ctime_ns, stat_mode, nlink, read_at_ns) values(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-        [
-            (path, seq, *_state_values(state, blobs), *(_NO_IDENTITY if seen is None else _identity_values(seen)))
-            for path, seq, (_, state, seen) in rows
-        ],
-    )
-
-
-def _state_values(state: FileState, blobs: Mapping[BlobHash, int]) -> tuple[Any, ...]:
+def state_values(state: FileState, blobs: Mapping[BlobHash, int]) -> tuple[Any, ...]:
+    """The columns of a state."""
     kind, mode, size, mtime_ns, blob, target, torn, sqlite = state
     number = blobs[blob] if blob is not None else None
-    return (int(kind), mode, size, mtime_ns, number, target, torn * _TORN | sqlite * _SQLITE)
-
-
-def _identity_values(identity: StatIdentity) -> tuple[int, ...]:
-    dev, ino, *others = identity
-    return (signed(dev), signed(ino), *others)
-
-
-def refresh_identities(db: Transaction, rows: Iterable[tuple[int, StatIdentity]]) -> None:
-    """Renew the stat that unchanged live rows rest on; no timeline row."""
-    raw(db).executemany(
-        "update live set dev=?, ino=?, stat_size=?, stat_mtime_ns=?, ctime_ns=?, stat_mode=?, nlink=?, read_at_ns=? where path=?",
-        ((*_identity_values(identity), path) for path, identity in rows),
-    )
+    return (int(kind), mode, size, mtime_ns, number, target, torn * TORN | sqlite * _SQLITE)
 
 
 def changed_paths(db: Transaction, worktree: int, after: int, upto: int) -> list[bytes]:
@@ -265,22 +168,11 @@ def changed_paths(db: Transaction, worktree: int, after: int, upto: int) -> list
     return [row[0] for row in rows]
 
 
-def top_names(db: Transaction, worktree: int) -> set[bytes]:
-    """What is recorded in the root itself now."""
-    rows = raw(db).execute(
-        "select p.path from path p join live l on l.path = p.id where p.worktree = ? and l.kind <> 0"
-        # two blobs are compared by bytes; with a text on one side instr would decode the path (SQLite, core functions)
-        " and instr(p.path, x'2f') = 0",
-        (worktree,),
-    )
-    return {row[0] for row in rows}
-
-
 def state_at(db: Transaction, worktree: int, seq: int) -> dict[bytes, FileState]:
     """Everything that existed or was skipped at ``seq``."""
     rows = raw(db).execute(_STATE_AT.format(where=""), (worktree, seq))
     # not in the query: its where comes before max(seq), and an older row would stand for one that is gone
-    return {row[0]: _state(*row[2:]) for row in rows if row[2] != Kind.ABSENT}
+    return {row[0]: state_of(*row[2:]) for row in rows if row[2] != Kind.ABSENT}
 
 
 def states_at(db: Transaction, worktree: int, seq: int, paths: Iterable[bytes]) -> dict[bytes, FileState]:
@@ -288,18 +180,8 @@ def states_at(db: Transaction, worktree: int, seq: int, paths: Iterable[bytes]) 
     found = dict.fromkeys(paths, ABSENT)
     query = _STATE_AT.format(where="and p.path in ({})")
     for row in batched(db, query, (worktree, seq), [*found]):
-        found[row[0]] = _state(*row[2:])
+        found[row[0]] = state_of(*row[2:])
     return found
-
-
-def count_existing(db: Transaction, worktree: int) -> int:
-    """How many paths exist now and are recorded."""
-    row = raw(db).execute(
-        # FILE to SPECIAL: neither absent nor skipped
-        "select count(*) from path p join live l on l.path = p.id where p.worktree = ? and l.kind between 1 and 4",
-        (worktree,),
-    ).fetchone()  # fmt: skip
-    return int(row[0])
 
 
 def states_below(db: Transaction, worktree: int, seq: int, directory: bytes) -> dict[bytes, FileState]:
@@ -307,8 +189,8 @@ def states_below(db: Transaction, worktree: int, seq: int, directory: bytes) -> 
     if not directory:
         return state_at(db, worktree, seq)
     query = _STATE_AT.format(where="and p.path >= ? and p.path < ?")
-    rows = raw(db).execute(query, (worktree, seq, *_prefix_bounds(directory)))
-    return {row[0]: _state(*row[2:]) for row in rows if row[2] != Kind.ABSENT}
+    rows = raw(db).execute(query, (worktree, seq, *prefix_bounds(directory)))
+    return {row[0]: state_of(*row[2:]) for row in rows if row[2] != Kind.ABSENT}
 
 
 def versions_between(
@@ -332,7 +214,7 @@ def _read_versions(db: Transaction, found: Iterable[tuple[Any, ...]]) -> list[Ve
     rows = list(found)
     writers = read_writers(db, {row[9] for row in rows if row[9] is not None})
     return [
-        Version(path=row[0], seq=row[1], state=_state(*row[2:9]), writer=writers.get(row[9], UNKNOWN_WRITER))
+        Version(path=row[0], seq=row[1], state=state_of(*row[2:9]), writer=writers.get(row[9], UNKNOWN_WRITER))
         for row in rows
     ]
 
@@ -410,11 +292,11 @@ def skipped_at(db: Transaction, worktree: int, seq: int) -> dict[bytes, FileStat
     """What was there and not recorded at ``seq``."""
     # kind is asked outside of the grouping: inside, an older skipped row would stand for a newer state
     query = f"select * from ({_STATE_AT.format(where='')}) where kind = 5"  # noqa: S608
-    return {row[0]: _state(*row[2:]) for row in raw(db).execute(query, (worktree, seq))}
+    return {row[0]: state_of(*row[2:]) for row in raw(db).execute(query, (worktree, seq))}
 
 
 def ever_recorded(db: Transaction, worktree: int, path: bytes) -> bool:
     """Whether the timeline knows ``path``, or anything below it."""
-    low, high = _prefix_bounds(path)
+    low, high = prefix_bounds(path)
     query = "select 1 from path where worktree = ? and (path = ? or (path >= ? and path < ?)) limit 1"
     return raw(db).execute(query, (worktree, path, low, high)).fetchone() is not None

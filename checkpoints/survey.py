@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from openoxide.checkpoints.capture import Capture
+from openoxide.checkpoints.entries import Entries
 from openoxide.checkpoints.ignore import Rules
+from openoxide.checkpoints.live import LiveRow
 from openoxide.checkpoints.model import BlobHash, FileState, Kind, Observed, SkipReason, skipped, split
 from openoxide.checkpoints.reading import Found, read_simple
 from openoxide.checkpoints.secrets import looks_secret
@@ -60,7 +62,8 @@ class Summary:
 
 def survey(tree: Tree, settings: CaptureSettings) -> Iterator[Observed]:
     """Every path that a first capture of ``tree`` would make a row for, files without their content's hash."""
-    return (found.observed for found in _Look(tree, Rules(settings), settings, _Nothing(), _unstored).everything())
+    entries = _Unread(tree, Rules(settings), settings, _Nothing(), _unstored)
+    return (found.observed for found in Capture(entries).everything())
 
 
 def summarise(found: Iterable[Observed], recorded: Mapping[bytes, FileState]) -> Summary:
@@ -93,11 +96,11 @@ def _looks_like(state: FileState, recorded: FileState | None) -> bool:
     )
 
 
-class _Look(Capture):
-    """A capture whose files are not read."""
+class _Unread(Entries):
+    """Entries whose files are not read."""
 
-    def _read_entry(self, path: bytes, found: os.stat_result, row: Observed | None) -> Found | None:
-        simple = read_simple(self._tree, path, found, wall_ns())
+    def _read_entry(self, path: bytes, found: os.stat_result, row: LiveRow | None) -> Found | None:
+        simple = read_simple(self.tree, path, found, wall_ns())
         if simple is not None:
             return simple
         size, mode = found.st_size, stat.S_IMODE(found.st_mode)
@@ -114,7 +117,7 @@ class _Look(Capture):
         directory, name = split(path)
         # access(2) asks for the real user, a capture reads as the effective one
         effective = os.access in os.supports_effective_ids
-        return os.access(name, os.R_OK, dir_fd=self._tree.folder(directory), effective_ids=effective)
+        return os.access(name, os.R_OK, dir_fd=self.tree.folder(directory), effective_ids=effective)
 
 
 class _Nothing:
@@ -123,10 +126,10 @@ class _Nothing:
     def expect(self, paths: Collection[bytes]) -> None:
         pass
 
-    def one(self, path: bytes) -> Observed | None:
+    def one(self, path: bytes) -> None:
         return None
 
-    def below(self, directory: bytes) -> Iterable[Observed]:
+    def below(self, directory: bytes) -> Iterable[LiveRow]:
         return ()
 
     def twins(self, dev: int, ino: int) -> list[bytes]:

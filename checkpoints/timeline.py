@@ -6,7 +6,7 @@ changed, never what exists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +15,7 @@ from openoxide.checkpoints import rows, store
 from openoxide.checkpoints.attribution import claimed
 from openoxide.checkpoints.blobs import Blobs, BlobVanishedError
 from openoxide.checkpoints.hashing import manifest_sum, sum_to_bytes
+from openoxide.checkpoints.live import Live, count_existing, live_states, refresh_identities, write_live
 from openoxide.checkpoints.model import (
     ABSENT,
     UNKNOWN_WRITER,
@@ -189,34 +190,6 @@ class Timeline:
             return rows.state_at(db, worktree, seq)
 
 
-class Live:
-    """Live rows for a capture. A row is asked for once: what the capture itself records meanwhile is not looked at."""
-
-    def __init__(self, db: Transaction, worktree: int) -> None:
-        self._db = db
-        self._worktree = worktree
-        self._known: dict[bytes, Observed | None] = {}
-
-    def expect(self, paths: Collection[bytes]) -> None:
-        # None first: what has no row is known to have none and not asked for again
-        self._known.update(dict.fromkeys(paths))
-        self._known.update({row.path: row for row in rows.live_some(self._db, self._worktree, [*paths])})
-
-    def one(self, path: bytes) -> Observed | None:
-        if path not in self._known:
-            self._known[path] = rows.live_one(self._db, self._worktree, path)
-        return self._known[path]
-
-    def below(self, directory: bytes) -> list[Observed]:
-        return list(rows.live_below(self._db, self._worktree, directory))
-
-    def twins(self, dev: int, ino: int) -> list[bytes]:
-        return rows.live_twins(self._db, self._worktree, dev, ino)
-
-    def files_below(self, directory: bytes, limit: int) -> int:
-        return rows.ignored_files_below(self._db, self._worktree, directory, limit)
-
-
 def _chunks(found: Iterable[Found]) -> Iterator[tuple[list[Found], bool]]:
     """``(chunk, is the last)``; at least one chunk, possibly empty."""
     chunk: list[Found] = []
@@ -241,7 +214,7 @@ def _append(
     """Rows for ``chunk``; what the live rows say already only renews its stat."""
     path_ids = rows.path_ids(db, worktree, [seen.path for seen in chunk])
     # a timeline without a row has no live states: a first capture asks for none
-    old = {} if head.seq == 0 else rows.live_states(db, worktree, [*path_ids])
+    old = {} if head.seq == 0 else live_states(db, worktree, [*path_ids])
     writers: dict[Writer, int | None] = {}
     versions, live, fresh, changes, seq = [], [], [], [], head.seq
     for seen in chunk:
@@ -261,8 +234,8 @@ def _append(
         # a path may come twice in a chunk: its second state differs from the first (test_timeline.py)
         old[seen.path] = seen.state
     rows.insert_versions(db, worktree, versions, blob_ids)
-    rows.write_live(db, live, blob_ids)
-    rows.refresh_identities(db, fresh)
+    write_live(db, live, blob_ids)
+    refresh_identities(db, fresh)
     return Head(
         seq=seq,
         sum=manifest_sum(head.sum, changes),
@@ -314,7 +287,7 @@ def _checkpoint(db: Transaction, worktree: int, head: Head, seal: Seal, before: 
 
 def _counts(db: Transaction, worktree: int, after: int, upto: int) -> Counts:
     if not after:
-        return Counts(added=rows.count_existing(db, worktree))
+        return Counts(added=count_existing(db, worktree))
     paths = rows.changed_paths(db, worktree, after, upto)
     # the states at both ends and not the rows: what changed and changed back is no change
     old = rows.states_at(db, worktree, after, paths)

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from openoxide.checkpoints.attribution import is_told, writer_between
 from openoxide.checkpoints.known import LiveStates
+from openoxide.checkpoints.live import LiveRow
 from openoxide.checkpoints.model import UNKNOWN_WRITER, Observed, Window, Writer, join
 from openoxide.checkpoints.reading import Found
 from openoxide.checkpoints.tree import Tree
@@ -73,7 +74,7 @@ class Heard:
             dirty.update({path: recursive or dirty.get(path, False) for path, recursive in late.items()})
         self._late_gaps += gaps
 
-    def _is_twin(self, seen: Observed, row: Observed | None, tree: Tree, live: LiveStates) -> bool:
+    def _is_twin(self, seen: Observed, row: LiveRow | None, tree: Tree, live: LiveStates) -> bool:
         """Whether the file was told of by another of its names, be it gone by now: events come for the name in use."""
         names = [known.identity.nlink for known in (seen, row) if known is not None and known.identity is not None]
         if seen.identity is None or max(names) < 2:

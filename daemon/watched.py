@@ -16,9 +16,11 @@ from openoxide.checkpoints import store
 from openoxide.checkpoints.attribution import sure_writer, surely, writer_between
 from openoxide.checkpoints.capture import Capture
 from openoxide.checkpoints.churn import Budgets
+from openoxide.checkpoints.entries import Entries
 from openoxide.checkpoints.gitposition import read_git
 from openoxide.checkpoints.ignore import Rules
 from openoxide.checkpoints.known import Placed
+from openoxide.checkpoints.live import Live
 from openoxide.checkpoints.model import (
     BlobHash,
     Checkpoint,
@@ -28,7 +30,7 @@ from openoxide.checkpoints.model import (
     WindowKind,
     Worktree,
 )
-from openoxide.checkpoints.timeline import DAY_MS, Attribute, Live, Seal, Timeline
+from openoxide.checkpoints.timeline import DAY_MS, Attribute, Seal, Timeline
 from openoxide.checkpoints.tree import RootIdentity, Tree, recorded_identity
 from openoxide.clock import Clock, rfc3339
 from openoxide.daemon.attachment import ROOT_LOST
@@ -312,7 +314,8 @@ class Watched:
     def _capture(self, tree: Tree, live: Live, *, automatic: bool) -> Capture:
         # what somebody asked for holds every file, however often it changes
         churn = self._budgets.turn(self._clock.now_ms()) if automatic else None
-        return Capture(tree, self._rules, self._settings.capture, live, self._timeline.blobs.write_big, churn)
+        store_big = self._timeline.blobs.write_big
+        return Capture(Entries(tree, self._rules, self._settings.capture, live, store_big, churn))
 
     def _drain(self) -> tuple[Drained, dict[bytes, bool]]:
         """The barrier, then the dirty set. A lost root or an overflow leaves the whole tree unknown: that is a gap for

@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from openoxide.checkpoints import rows, store
+from openoxide.checkpoints import store
 from openoxide.checkpoints.gitposition import read_git, visited_heads
+from openoxide.checkpoints.live import top_names
 from openoxide.checkpoints.model import STAGING_NAME, Worktree
 from openoxide.checkpoints.tree import identity_of, recorded_identity
 from openoxide.daemon.protocol import printable
@@ -61,7 +62,7 @@ def gone_with_history(db: Transaction, worktrees: Iterable[Worktree]) -> list[tu
             traces = Traces(
                 root=worktree.root,
                 device_and_inode=(worktree.dev, worktree.ino),
-                names=frozenset(rows.top_names(db, worktree.id)),
+                names=frozenset(top_names(db, worktree.id)),
                 heads=frozenset({newest.git.head} - {""}),
                 origin=newest.git.origin,
             )

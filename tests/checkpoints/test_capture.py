@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from openoxide.checkpoints.capture import Capture
+from openoxide.checkpoints.entries import Entries
 from openoxide.checkpoints.ignore import Rules
 from openoxide.checkpoints.model import RACY_NS, STAGING_NAME, FileState, Kind
 from openoxide.checkpoints.reading import Found
@@ -47,7 +48,7 @@ class Captured:
                 yield item
 
         with Tree(os.fsencode(self.root)) as tree, self.timeline.live(1) as live:
-            self.last = Capture(tree, self.rules, self.limits, live, self.timeline.blobs.write_big)
+            self.last = Capture(Entries(tree, self.rules, self.limits, live, self.timeline.blobs.write_big))
             items = self.last.everything() if dirty is None else self.last.dirty(dirty)
             self.timeline.record(1, noted(items))
         return found

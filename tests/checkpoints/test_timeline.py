@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from openoxide.checkpoints import rows, store
 from openoxide.checkpoints.capture import Capture
+from openoxide.checkpoints.entries import Entries
 from openoxide.checkpoints.hashing import blob_hash, sum_from_bytes, sum_to_bytes
 from openoxide.checkpoints.ignore import Rules
 from openoxide.checkpoints.model import (
@@ -225,10 +226,11 @@ def test_the_live_row_of_a_path_carries_the_stat_it_rests_on(timeline):
     seen = found(b"a", file(b"one"), IDENTITY)
     timeline.record(1, [seen])
     with timeline.live(1) as live:
-        assert live.one(b"a") == seen.observed
+        row = live.one(b"a")
+        assert (row.path, row.state, row.identity) == seen.observed
         assert live.one(b"b") is None
         assert live.twins(IDENTITY.dev, IDENTITY.ino) == [b"a"]
-        assert live.below(b"") == [seen.observed]
+        assert [(row.path, row.state, row.identity) for row in live.below(b"")] == [seen.observed]
         assert live.files_below(b"a", 9) == 0
 
 
@@ -352,7 +354,7 @@ def test_a_first_capture_that_was_killed_is_taken_up_where_it_was(timeline, tmp_
                 yield item
 
         with Tree(os.fsencode(root)) as tree, timeline.live(1) as live:
-            whole = Capture(tree, Rules(CaptureSettings()), CaptureSettings(), live, timeline.blobs.write_big)
+            whole = Capture(Entries(tree, Rules(CaptureSettings()), CaptureSettings(), live, timeline.blobs.write_big))
             timeline.record(1, some(whole.everything()))
         return taken
 

@@ -15,7 +15,7 @@ from tests.kit.box import Box
 def _box(tmp_path):
     """A file with a name outside the tree, one with two names inside, and a turn that is open."""
     with Box(tmp_path) as box:
-        for folder in ("a", "z"):
+        for folder in ("a", "Z"):
             (box.root / folder).mkdir()
         (box.root / "a" / "shared").write_text("old")
         os.link(box.root / "a" / "shared", tmp_path / "outside")
@@ -39,9 +39,9 @@ def certainties(box):
 
 
 def pass_with(box, watched, act):
-    """A full pass that ``act`` comes into, after the barrier and before ``a`` is looked at."""
+    """A full pass that ``act`` comes into, after the barrier and before ``a`` is looked at: ``Z`` comes before it."""
     for number in range(CHUNK_PATHS + 10):
-        (box.root / "z" / str(number)).touch()
+        (box.root / "Z" / str(number)).touch()
     acted = []
     watched.full_pass(None, progress=lambda *_: acted or acted.append(act()))
     assert acted
@@ -65,8 +65,8 @@ def write_through_a_name_that_is_gone(box):
 
 
 def write_through_a_new_name(box):
-    os.link(box.root / "a" / "shared", box.root / "z" / "new name")
-    (box.root / "z" / "new name").write_text("new")
+    os.link(box.root / "a" / "shared", box.root / "Z" / "new name")
+    (box.root / "Z" / "new name").write_text("new")
 
 
 def write_through_a_name_in_a_new_folder(box):
@@ -136,7 +136,7 @@ def test_what_is_told_of_after_the_pass_has_looked_is_still_dirty(box, watched, 
     for number in range(CHUNK_PATHS + 10):
         (box.root / "a" / f"more {number}").touch()
     (tmp_path / "outside").write_text("not told of: the pass listens when it comes to it")
-    late = box.root / "z" / "late"
+    late = box.root / "Z" / "late"
     watched.full_pass(None, progress=lambda *_: late.exists() or late.write_text("late"))
     assert certainties(box)["a/shared"] == "unknown"
-    assert box.call("cat", checkpoint=box.checkpoint()["id"], file="z/late") == b"late"
+    assert box.call("cat", checkpoint=box.checkpoint()["id"], file="Z/late") == b"late"

@@ -12,12 +12,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
 from openoxide.checkpoints.capture import Capture
+from openoxide.checkpoints.entries import Entries
 from openoxide.checkpoints.ignore import Rules
+from openoxide.checkpoints.model import BlobHash
 from openoxide.checkpoints.tree import Tree
 from openoxide.settings import CaptureSettings
 from tests.daemon.trouble import paths, reasons, settled, unprivileged, write
@@ -175,12 +177,16 @@ class NothingRecorded:
         return 0
 
 
+def no_big_file(source: BinaryIO) -> BlobHash:
+    pytest.fail("no big file")
+
+
 def test_a_new_deep_tree_is_looked_at_once(tmp_path):
     """As the watcher reports it, or a rewind made it: every directory by itself, and with all below it."""
     os.close(nested(tmp_path, b"d", 40))
     with Tree(os.fsencode(tmp_path)) as tree:
         settings = CaptureSettings()
-        capture = Capture(tree, Rules(settings), settings, NothingRecorded(), lambda source: pytest.fail("no big file"))
+        capture = Capture(Entries(tree, Rules(settings), settings, NothingRecorded(), no_big_file))
         found = list(capture.dirty({b"/".join([b"d"] * level): True for level in range(1, 41)}))
     assert len(found) == 40
     assert capture.seen <= 2 * 40
