@@ -113,7 +113,7 @@ def _quoted(path: bytes) -> str:
 
 
 def _ask(body: bytes, due_ms: int, *, awaited: bool) -> bytes | None:
-    """What was answered by then; None where the daemon certainly did not take the request."""
+    """What was answered by then; None where the daemon did not take the request, or ended before it could answer."""
     head = (
         "POST /v1/hook HTTP/1.1\r\nHost: openoxide\r\nConnection: close\r\nContent-Type: application/json\r\n"
         f"X-OpenOxide-Protocol: {PROTOCOL}\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -127,10 +127,10 @@ def _ask(body: bytes, due_ms: int, *, awaited: bool) -> bytes | None:
     except OSError:
         return None
     answer = _receive(connection, due_ms) if awaited else b""
-    return None if answer.startswith(b"HTTP/1.1 503 ") else answer
+    return None if answer is None or answer.startswith(b"HTTP/1.1 503 ") else answer
 
 
-def _receive(connection: _socket.socket, due_ms: int) -> bytes:
+def _receive(connection: _socket.socket, due_ms: int) -> bytes | None:
     answer = b""
     try:
         while len(answer) < MAX_ANSWER_BYTES:
@@ -138,10 +138,12 @@ def _receive(connection: _socket.socket, due_ms: int) -> bytes:
             connection.settimeout(_left(due_ms))
             part = connection.recv(1 << 16)
             if not part:
-                return answer
+                return answer or None
             answer += part
-    except OSError:  # late, or cut: the daemon may have done it, so it is not told again
+    except TimeoutError:  # it is under way: not told again
         pass
+    except OSError:
+        return None
     return b""
 
 

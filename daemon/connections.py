@@ -1,16 +1,20 @@
 """Who is connected to the daemon: at most MAX_CONNECTIONS, each waiting for a request, running one, or dismissed.
 
-Only a waiting connection is ever dismissed, so a request that began runs to its end or until the drain time is over.
+Only a waiting connection is ever dismissed, so a request that began runs to its end or until the drain time is over. To
+make room only one is that has sent nothing for a while: a client may be gone whose request is still to be read.
 """
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import threading
+import time
 from contextlib import suppress
 
 MAX_CONNECTIONS = 64
+IDLE_SECONDS = 1.0
 
 
 class Connections:
@@ -19,7 +23,7 @@ class Connections:
     def __init__(self) -> None:
         self._closing = False
         self._changed = threading.Condition()
-        self._waiting: dict[socket.socket, None] = {}  # in order: who has waited longest comes first
+        self._waiting: dict[socket.socket, float] = {}  # since when, who has waited longest first
         self._running: set[socket.socket] = set()
         self._dismissed: set[socket.socket] = set()
 
@@ -33,12 +37,13 @@ class Connections:
         """
         with self._changed:
             while len(self._waiting) + len(self._running) >= MAX_CONNECTIONS and not self._closing:
-                if self._waiting:
-                    self._dismiss(next(iter(self._waiting)))
+                idle = self._idle(time.monotonic())
+                if idle is not None:
+                    self._dismiss(idle)
                 else:
-                    self._changed.wait()
+                    self._changed.wait(IDLE_SECONDS if self._waiting else None)
             if not self._closing:
-                self._waiting[connection] = None
+                self._waiting[connection] = time.monotonic()
             return not self._closing
 
     def begin(self, connection: socket.socket) -> bool:
@@ -54,7 +59,7 @@ class Connections:
         """The request was answered; the connection waits for the next one, if it still may."""
         with self._changed:
             self._running.discard(connection)
-            self._waiting[connection] = None
+            self._waiting[connection] = time.monotonic()
             if self._closing:
                 self._dismiss(connection)
             self._changed.notify_all()
@@ -88,6 +93,20 @@ class Connections:
                     # not close: its thread closes it, and the number could be another file's by then
                     connection.shutdown(socket.SHUT_RDWR)
             return len(self._running)
+
+    def _idle(self, now_s: float) -> socket.socket | None:
+        poll = select.poll()
+        for connection in self._waiting:
+            poll.register(connection, select.POLLIN)
+        heard = {number for number, _ in poll.poll(0)}
+        return next(
+            (
+                connection
+                for connection, since_s in self._waiting.items()
+                if now_s - since_s >= IDLE_SECONDS and connection.fileno() not in heard
+            ),
+            None,
+        )
 
     def _dismiss(self, connection: socket.socket) -> None:
         del self._waiting[connection]

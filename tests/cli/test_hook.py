@@ -225,11 +225,12 @@ def test_a_socket_that_nobody_accepts_from_any_more_is_as_good_as_none(home):
     assert [request["event"] for request in spooled(home)] == ["Stop"]
 
 
-def test_what_a_daemon_says_it_has_not_run_waits_in_the_spool(home):
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}", b""])
+def test_what_a_daemon_says_it_has_not_run_or_does_not_answer_any_more_waits_in_the_spool(home, answer):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(home / "oxided.sock"))
         listener.listen()
-        stopping = threading.Thread(target=turn_away, args=(listener,))
+        stopping = threading.Thread(target=turn_away, args=(listener, answer))
         stopping.start()
         run("claude", "UserPromptSubmit")
         stopping.join()
@@ -237,12 +238,12 @@ def test_what_a_daemon_says_it_has_not_run_waits_in_the_spool(home):
     assert [request["event"] for request in spooled(home)] == ["UserPromptSubmit"]
 
 
-def turn_away(listener):
-    """As a daemon does that is stopping."""
+def turn_away(listener, answer):
+    """As a daemon does that is stopping, or that is killed."""
     connection, _ = listener.accept()
     with connection:
         connection.recv(1 << 16)
-        connection.sendall(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}")
+        connection.sendall(answer)
 
 
 def test_a_socket_may_lie_deeper_than_its_path_may_be_long(tmp_path):

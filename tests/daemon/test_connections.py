@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import resource
@@ -11,12 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from http.client import IncompleteRead
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import openoxide
 from openoxide.daemon.connections import MAX_CONNECTIONS, Connections
-from openoxide.daemon.server import Server
+from openoxide.daemon.server import Reporter, Server
 from tests.daemon.raw_http import (
     DRAIN_MS,
     MEANT_TO_LAST_MS,
@@ -103,6 +105,33 @@ def test_half_sent_requests_keep_nobody_out(start):
         for _ in range(100):
             half.enter_context(daemon.connect()).sendall(request("echo", b'{"a": 1}')[:-3])
         assert daemon.ask("echo")[0] == 200
+
+
+def test_who_has_sent_a_request_and_left_is_not_turned_out_for_others(tmp_path):
+    """As the hooks of a daemon that was halted: each has gone by the time it is served."""
+    done, one_at_a_time = threading.Semaphore(0), threading.Lock()
+
+    def work(_request: dict[str, Any], _report: Reporter) -> dict[str, Any]:
+        with one_at_a_time:
+            hashlib.blake2b(bytes(4 << 20))
+        done.release()
+        return {}
+
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(tmp_path / "s"))
+    listener.listen(256)
+    for _ in range(4 * MAX_CONNECTIONS - 6):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            client.connect(str(tmp_path / "s"))
+            client.sendall(request("work"))
+    server = Server(listener, {"work": work}, "1.2.3")
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        assert all(done.acquire(timeout=SECONDS) for _ in range(4 * MAX_CONNECTIONS - 6))
+    finally:
+        server.close(DRAIN_MS)
+        thread.join()
 
 
 def test_a_connection_that_runs_a_request_is_never_closed_for_another(start, gate):
