@@ -167,7 +167,9 @@ def read_unit(tree: Tree, base: bytes, read_one: Callable[[bytes], Found | None]
     members: list[Found] = []
     for _ in range(_ATTEMPTS):
         before = _stats(tree, paths)
-        members = [found for path in paths if before[path] is not None and (found := read_one(path)) is not None]
+        # a folder or a link of such a name is none of SQLite's, and is looked at for itself
+        files = [path for path, seen in before.items() if seen is not None and stat.S_ISREG(seen.mode)]
+        members = [found for path in files if (found := read_one(path)) is not None]
         if _stats(tree, paths) == before:
             return members
     return [_torn(member) for member in members]

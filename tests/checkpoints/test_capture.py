@@ -316,6 +316,16 @@ class TestDatabases:
         captured.look({b"x.db-wal": False})
         assert captured.shown() == {"x.db": "file"}, "its side files went with the last connection"
 
+    @pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
+    def test_a_folder_named_like_a_side_file_is_a_folder(self, captured, suffix):
+        connection = sqlite3.connect(captured.root / "x.db")
+        connection.execute("create table t(x)")
+        connection.close()
+        captured.write(f"x.db{suffix}/f")
+        for dirty in (None, {b"x.db": False}, {f"x.db{suffix}".encode(): True}):
+            captured.look(dirty)
+            assert captured.shown() == {"x.db": "file", f"x.db{suffix}": "directory", f"x.db{suffix}/f": "file"}
+
     @pytest.mark.parametrize(("rules", "reason"), [(b"*.db-wal\n", "oxideignore"), (b"", "too_large")])
     def test_a_side_file_that_a_rule_leaves_out_is_left_out_with_the_database_too(self, captured, rules, reason):
         captured.write(".oxideignore", rules)
