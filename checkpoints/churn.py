@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from openoxide.checkpoints.model import sqlite_base
 
 HOUR_MS: Final = 3_600_000
-VERSIONS: Final = 30
+VERSIONS: Final = 120  # as many as there are, at most, where somebody saves all the time (capture.max_interval_ms)
 BYTES: Final = 256 << 20
 APART_MS: Final = 600_000
 LEFT_ALONE_MS: Final = 60_000
