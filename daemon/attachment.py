@@ -1,10 +1,10 @@
 """Linux: one tree attached to one inotify instance, and the directories in it that are watched.
 
 Invariant: a directory is watched before it is listed, and each directory that its listing showed is known too, unless
-it is pruned, closed to us or beyond the watch limit. So what stands below a known directory cannot change unseen, and
-moving it within the tree costs one link. Where a directory belongs is never concluded from events: the queue lags
-behind the disk (and an exchange tells of the arrival first), so each event makes us look at what stands there now.
-A place that cannot be looked at yet is remembered in ``_unlisted`` and looked at again after each read.
+it is pruned (which is told), closed to us or beyond the watch limit. So what stands below a known directory cannot
+change unseen, and moving it within the tree costs one link. Where a directory belongs is never concluded from events:
+the queue lags behind the disk (and an exchange tells of the arrival first), so each event makes us look at what stands
+there now. A place that cannot be looked at yet is remembered in ``_unlisted`` and looked at again after each read.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import errno
 import logging
 import os
 from collections.abc import Callable
+from enum import Enum
 from typing import Final, Protocol
 
+from openoxide.checkpoints.ignore import MARKER_NAMES
 from openoxide.checkpoints.model import STAGING_NAME
 from openoxide.daemon.inotify import (
     IN_ATTRIB,
@@ -51,7 +53,17 @@ _READ_BYTES = 1 << 16
 _REMOVALS_PER_STEP = 1_000
 
 log = logging.getLogger(__name__)
-Prune = Callable[[bytes, bytes], bool]
+
+
+class Pruned(Enum):
+    """Whether a directory is left out. SHUT: by a file in it, so that it is watched itself, and nothing below it."""
+
+    NO = "no"
+    OUT = "out"
+    SHUT = "shut"
+
+
+Prune = Callable[[bytes, bytes], Pruned]
 
 
 class DetachedError(Exception):
@@ -71,6 +83,9 @@ class Report(Protocol):
     def gap(self, cause: str) -> None:
         """Changes may have been missed."""
 
+    def pruned(self, path: bytes) -> None:
+        """What happens below ``path`` is not told from now on."""
+
 
 class Attachment:
     """A tree as far as it is watched, from attaching to the root until :class:`DetachedError`. Not thread-safe."""
@@ -83,6 +98,7 @@ class Attachment:
         self._report = report
         self._told: set[str] = set()
         self._tree = Tree()
+        self._new: list[Node] = []  # since the last refresh began
         self._unlisted: set[Node] = set()  # could not be looked at: moved by an event still to be read
         self._refused: set[Node] = set()  # a directory in it may not be opened; changing that makes an ATTRIB here
         try:
@@ -135,16 +151,14 @@ class Attachment:
             raise DetachedError(ROOT_LOST)
 
     def refresh(self, directory: bytes) -> None:
-        """The rules for ``directory`` changed, or another stands in its place: watch and drop accordingly below it. The root
-        also lifts ``degraded``.
+        """The rules for ``directory`` changed, or another stands in its place: watch and drop accordingly below it, and mark
+        what is watched anew. The root also lifts ``degraded``.
         """
         if not directory:
             self.degraded = ""
+        self._new.clear()
         node = self._top
         for name in directory.split(b"/") if directory else ():
-            if self._pruned(node.path() or b"", name):
-                self._tree.empty(node, name)
-                break
             known = node.kids.get(name)
             # also where one is known: no event tells that something was mounted over it
             self._settle(node, name)
@@ -155,7 +169,16 @@ class Attachment:
             self._list_again(node, everything=True)
         if not directory and not self.degraded:
             self._told.clear()
+        self._mark_new()
         self._tidy()
+
+    def _mark_new(self) -> None:
+        """What is watched anew may have changed before."""
+        for node in self._new:
+            where = node.path()
+            if where is not None and node.parent not in self._new:
+                self._report.mark(where, recursive=True)
+        self._new.clear()
 
     # Watching
 
@@ -198,29 +221,48 @@ class Attachment:
                 os.close(opened)
 
     def _names(self, node: Node, directory: int) -> list[bytes]:
-        """The directories to watch in ``node``; kids that are no longer among them leave their place."""
+        """The directories in ``node``; kids that are no longer among them leave their place."""
         where = node.path()
         assert where is not None
         try:
             with os.scandir(directory) as listing:
                 entries = list(listing)
-            found = [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
+            names = [os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
         except OSError as error:
             if error.errno not in _ABSENT:
                 self._fall_short(error, where)
             return []
         self.entries += len(entries)
-        names = [name for name in found if not self._pruned(where, name)]
         for name in node.kids.keys() - set(names):
             self._tree.empty(node, name)
         return names
 
     def _enter(self, parent: Node, directory: int, name: bytes, *, everything: bool) -> tuple[Node, int] | None:
         """Watch the directory ``name`` in ``parent``; answers the node and its descriptor where it has to be listed."""
+        pruned = self._pruned(parent, name)
+        watched = self._add(parent, directory, name) if pruned is not Pruned.OUT else None
+        if watched is None:
+            self._tree.empty(parent, name)
+            return None
+        opened, watch = watched
+        node = self._tree.nodes.get(watch)
+        is_new = node is None or (node.shut and pruned is Pruned.NO)
+        if node is None:
+            node = self._tree.new(watch)
+        if self._tree.link(node, parent, name):
+            self._shut(node, shut=pruned is Pruned.SHUT)
+            if is_new:
+                self._new.append(node)
+            if (is_new or everything) and not node.shut:
+                return node, opened
+        os.close(opened)
+        return None
+
+    def _add(self, parent: Node, directory: int, name: bytes) -> tuple[int, int] | None:
+        """A descriptor and a watch of the directory ``name`` in ``parent``."""
         try:
             opened = os.open(name, _DIRECTORY, dir_fd=directory)
         except OSError as error:
-            self._tree.empty(parent, name)
             if error.errno in (errno.EACCES, errno.EPERM):
                 self._refused.add(parent)
             elif error.errno not in _ABSENT:
@@ -228,20 +270,16 @@ class Attachment:
             return None
         try:
             # before it is listed: what is made in between is in the listing or has an event
-            watch = self._instance.add(opened)
+            return opened, self._instance.add(opened)
         except OSError as error:
             os.close(opened)
-            self._tree.empty(parent, name)
             self._fall_short(error, join(parent.path() or b"", name))
             return None
-        node = self._tree.nodes.get(watch)
-        is_new = node is None
-        if node is None:
-            node = self._tree.new(watch)
-        if self._tree.link(node, parent, name) and (is_new or everything):
-            return node, opened
-        os.close(opened)
-        return None
+
+    def _shut(self, node: Node, *, shut: bool) -> None:
+        node.shut = shut
+        for name in list(node.kids) if shut else ():
+            self._tree.empty(node, name)
 
     def _open(self, node: Node) -> int | None:
         """A descriptor of ``node``'s directory; None if its path leads elsewhere: an event still to be read says so."""
@@ -284,8 +322,14 @@ class Attachment:
         self._unlisted.discard(node)
         self._descend(node, directory, everything=everything)
 
-    def _pruned(self, parent: bytes, name: bytes) -> bool:
-        return name == STAGING_NAME or self._prune(parent, name)
+    def _pruned(self, parent: Node, name: bytes) -> Pruned:
+        where = parent.path()
+        if name == STAGING_NAME or where is None:  # a parent that is loose: where it moves to is looked into
+            return Pruned.OUT
+        pruned = self._prune(where, name)
+        if pruned is not Pruned.NO:
+            self._report.pruned(join(where, name))
+        return pruned
 
     def _fall_short(self, error: OSError, path: bytes) -> None:
         cause = self.degraded = _cause(error)
@@ -310,12 +354,14 @@ class Attachment:
 
     def _tidy(self) -> None:
         """After a read every move is known whole: look where that was not possible, drop what left the tree."""
+        self._new.clear()
         for node in list(self._unlisted):
             before = dict(node.kids)
             self._list_again(node)
             for name, kid in node.kids.items():
                 if before.get(name) is not kid:  # what is beside it has events of its own
                     self._report.mark(join(node.path() or b"", name), recursive=True)
+        self._mark_new()
         self._tree.drop_loose()
         self._unlisted = {node for node in self._unlisted if self._tree.nodes.get(node.watch) is node}
         self._refused = {node for node in self._refused if self._tree.nodes.get(node.watch) is node}
@@ -326,6 +372,8 @@ class Attachment:
             self._apply_to_itself(node, where, mask)
         elif name == STAGING_NAME:
             return
+        elif node.shut:
+            self._apply_to_shut(node, where, name)
         elif mask & IN_ISDIR:
             self._apply_to_directory(node, where, mask, name)
         elif where is not None:  # else: where it moves to is marked as a whole
@@ -342,27 +390,32 @@ class Attachment:
             if parent is not None:  # unmounted: what lies under the mount is to be watched
                 self._unlisted.add(parent)
         elif mask & IN_ATTRIB and node is self._top:
-            before = len(self._tree.nodes)
+            self._new.clear()
             self._look_into(node)
-            self._report.mark(b"", recursive=len(self._tree.nodes) > before)
+            self._mark_new()
+            self._report.mark(b"", recursive=False)
 
     def _apply_to_directory(self, parent: Node, where: bytes | None, mask: int, name: bytes) -> None:
         if where is None:
             self._unlisted.add(parent)
             return
-        if self._pruned(where, name):
-            self._tree.empty(parent, name)
-            return
         before = len(self._tree.nodes)
         kid = parent.kids.get(name)
         if mask & IN_DELETE:
             self._tree.empty(parent, name)
-        elif mask & IN_ATTRIB and kid is not None:
+        elif mask & IN_ATTRIB and kid is not None and self._pruned(parent, name) is Pruned.NO:
             self._look_into(kid)
         else:
             self._settle(parent, name)
         is_new = len(self._tree.nodes) > before
         self._report.mark(join(where, name), recursive=is_new or not mask & IN_ATTRIB)
+
+    def _apply_to_shut(self, node: Node, where: bytes | None, name: bytes) -> None:
+        if name not in MARKER_NAMES or node.parent is None or where is None:
+            return
+        self._settle(node.parent, node.name)
+        if not node.shut:
+            self._report.mark(where, recursive=True)
 
     def _look_into(self, node: Node) -> None:
         """Its attributes changed: what was refused in it may be open now."""

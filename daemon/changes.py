@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,16 @@ class Drained:
     cause: str = ""
 
 
+class Told(NamedTuple):
+    """What came in since the last take. ``dirty``: paths, each with whether all below it is meant too. ``unentered``:
+    directories below which nothing is told; unless the watch has just been attached, each is dirty as well.
+    """
+
+    dirty: dict[bytes, bool]
+    gaps: tuple[Gap, ...]
+    unentered: frozenset[bytes]
+
+
 class Changes:
     """What changed since the last take, under the lock that the reader holds while it reads."""
 
@@ -41,7 +52,8 @@ class Changes:
         self.untold = False
         self.errors = 0
         self._gaps: dict[Gap, None] = {}
-        self._gaps_lock = threading.Lock()  # the only one that an attachment in the making needs
+        self._unentered: set[bytes] = set()
+        self._gaps_lock = threading.Lock()  # of both; the only one that an attachment in the making needs
         self._on_change = on_change
 
     def mark(self, path: bytes, *, recursive: bool) -> None:
@@ -53,16 +65,21 @@ class Changes:
         with self._gaps_lock:
             self._gaps[Gap(cause=cause)] = None
 
-    def take(self) -> tuple[dict[bytes, bool], tuple[Gap, ...]]:
-        with self.lock, self._gaps_lock:
-            taken = self.dirty, tuple(self._gaps)
-            self.dirty, self._gaps = {}, {}
-        return taken
+    def pruned(self, path: bytes) -> None:
+        with self._gaps_lock:
+            self._unentered.add(path)
 
-    def give_back(self, dirty: Mapping[bytes, bool], gaps: Iterable[Gap]) -> None:
+    def take(self) -> Told:
+        with self.lock, self._gaps_lock:
+            told = Told(self.dirty, tuple(self._gaps), frozenset(self._unentered))
+            self.dirty, self._gaps, self._unentered = {}, {}, set()
+        return told
+
+    def give_back(self, dirty: Mapping[bytes, bool], gaps: Iterable[Gap], unentered: Iterable[bytes]) -> None:
         with self.lock, self._gaps_lock:
             self.dirty |= {path: recursive or self.dirty.get(path, False) for path, recursive in dirty.items()}
             self._gaps = dict.fromkeys((*gaps, *self._gaps))
+            self._unentered.update(unentered)
 
     def tell(self) -> None:
         """Call ``on_change`` if something came in.

@@ -10,7 +10,7 @@ import os
 import stat
 
 from openoxide.checkpoints.model import STAGING_NAME
-from openoxide.daemon.attachment import OVERFLOW, ROOT_LOST, ROOT_RETURNED, UNMOUNT, Prune, Report
+from openoxide.daemon.attachment import OVERFLOW, ROOT_LOST, ROOT_RETURNED, UNMOUNT, Prune, Pruned, Report
 
 # FSEvents.h, kFSEventStreamEventFlag...
 DROPPED = 0x1 | 0x2 | 0x4  # MustScanSubDirs, UserDropped, KernelDropped
@@ -61,7 +61,7 @@ class StreamNotes:
         names = path.split(b"/") if path else []
         directories = range(len(names) if is_directory else len(names) - 1)
         return STAGING_NAME in names or any(
-            self._prune(b"/".join(names[:depth]), names[depth]) for depth in directories
+            self._prune(b"/".join(names[:depth]), names[depth]) is not Pruned.NO for depth in directories
         )
 
 

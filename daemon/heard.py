@@ -36,6 +36,7 @@ class Heard:
         self._told = dict(dirty)
         self._late: dict[bytes, bool] = {}
         self._late_gaps: list[Gap] = []
+        self._late_unentered: set[bytes] = set()
         self._looked_at: set[tuple[bytes, bool]] = set()
         self._inodes: set[tuple[int, int]] = set()
         self._theirs: set[bytes] = set()
@@ -55,7 +56,7 @@ class Heard:
 
     def give_back(self) -> None:
         """Late events are dirty again: the pass may have looked before they came."""
-        self._watch.give_back(self._late, self._late_gaps)
+        self._watch.give_back(self._late, self._late_gaps, self._late_unentered)
 
     def _is_theirs(self, seen: Observed, tree: Tree, live: LiveStates) -> bool:
         if is_told(seen.path, self._told):
@@ -69,10 +70,11 @@ class Heard:
 
     def _listen(self) -> None:
         self._watch.barrier()
-        late, gaps = self._watch.take()
+        late, gaps, unentered = self._watch.take()
         for dirty in (self._told, self._late):
             dirty.update({path: recursive or dirty.get(path, False) for path, recursive in late.items()})
         self._late_gaps += gaps
+        self._late_unentered |= unentered
 
     def _is_twin(self, seen: Observed, row: LiveRow | None, tree: Tree, live: LiveStates) -> bool:
         """Whether the file was told of by another of its names, be it gone by now: events come for the name in use."""

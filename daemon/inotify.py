@@ -81,13 +81,14 @@ def join(parent: bytes, name: bytes) -> bytes:
 class Node:
     """A watched directory. Only the root has no name; any other node without a parent is loose."""
 
-    __slots__ = ("kids", "name", "parent", "watch")
+    __slots__ = ("kids", "name", "parent", "shut", "watch")
 
     def __init__(self, watch: int) -> None:
         self.watch = watch
         self.parent: Node | None = None
         self.name = b""
         self.kids: dict[bytes, Node] = {}
+        self.shut = False  # watched itself, with nothing below it
 
     def path(self) -> bytes | None:
         """Relative to the root; None for what is loose."""

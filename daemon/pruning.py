@@ -1,5 +1,5 @@
-"""Which directories the watcher does not enter. A watcher's answer may be too generous, never too strict: what it
-watches in vain costs memory, what it misses is a lost change.
+"""Which directories the watcher does not enter. It reads the rules at another moment than a capture, so its answer is a
+guess: what it watches in vain costs memory, and where it prunes what a capture records, it is told to look again.
 """
 
 from __future__ import annotations
@@ -7,7 +7,8 @@ from __future__ import annotations
 import os
 
 from openoxide.checkpoints.ignore import CACHE_SIGNATURE, CACHE_TAG, IGNORE_FILES, MARKER_NAMES, Rules
-from openoxide.checkpoints.model import join
+from openoxide.checkpoints.model import SkipReason, join, split
+from openoxide.daemon.attachment import Pruned
 from openoxide.settings import CaptureSettings
 
 _LIMIT_BYTES = 1 << 20
@@ -21,7 +22,7 @@ class Pruner:
         self._rules = Rules(settings)
         self._loaded: set[bytes] = set()
 
-    def __call__(self, parent: bytes, name: bytes) -> bool:
+    def __call__(self, parent: bytes, name: bytes) -> Pruned:
         """Whether the directory ``name`` in ``parent`` is skipped as a whole."""
         if parent not in self._loaded:
             self._loaded.add(parent)
@@ -31,11 +32,19 @@ class Pruner:
         markers = {marker for marker in MARKER_NAMES if os.path.lexists(join(self._root, join(path, marker)))}
         if CACHE_TAG in markers and not (self._content(join(path, CACHE_TAG)) or b"").startswith(CACHE_SIGNATURE):
             markers.discard(CACHE_TAG)
-        return self._rules.skip_directory(path, markers) is not None
+        reason = self._rules.skip_directory(path, markers)
+        if reason is None:
+            return Pruned.NO
+        # a home is left out for good: its own writing would tell of itself without end
+        by_markers = reason is not SkipReason.OPENOXIDE and self._rules.skip_directory(path, ()) is None
+        return Pruned.SHUT if by_markers else Pruned.OUT
 
     def forget(self, directory: bytes) -> None:
-        """The rules in ``directory`` changed: read them again at the next descent."""
-        self._loaded.discard(directory)
+        """The rules in ``directory``, or above it, changed: read them again at the next descent."""
+        while directory:
+            self._loaded.discard(directory)
+            directory = split(directory)[0]
+        self._loaded.discard(b"")
 
     def _content(self, path: bytes) -> bytes | None:
         try:

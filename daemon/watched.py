@@ -25,17 +25,19 @@ from openoxide.checkpoints.model import (
     BlobHash,
     Checkpoint,
     Coverage,
+    Kind,
     Trigger,
     Window,
     WindowKind,
     Worktree,
+    split,
 )
 from openoxide.checkpoints.timeline import DAY_MS, Attribute, Seal, Timeline
 from openoxide.checkpoints.tree import RootIdentity, Tree, recorded_identity
 from openoxide.clock import Clock, rfc3339
 from openoxide.daemon.attachment import ROOT_LOST
 from openoxide.daemon.cadence import NETWORK_FS, RETRY_MS, Pass, wait_ms
-from openoxide.daemon.changes import Drained
+from openoxide.daemon.changes import Drained, Told
 from openoxide.daemon.heard import Heard
 from openoxide.daemon.pruning import Pruner
 from openoxide.daemon.watcher import Watch
@@ -236,19 +238,21 @@ class Watched:
     ) -> Checkpoint | None:
         with self.open_tree() as tree:
             self.require_recording()
-            drained, dirty = self._drain()
-            dirty |= {path: dirty.get(path, False) for path in (*also, *self.held)}
-            seal = self._seal(label, self._coverage(drained)) if label is not None else None
-            by = attribute or writer_between_windows(self.windows)
+            drained, told = self._drain()
+            dirty = told.dirty | {path: told.dirty.get(path, False) for path in (*also, *self.held)}
+            seal = None
             try:
+                seal = self._seal(label, self._coverage(drained)) if label is not None else None
+                by = attribute or writer_between_windows(self.windows)
                 with self._timeline.live(self.worktree.id) as live:
                     capture = self._capture(tree, live, automatic=automatic)
                     sealed = self._timeline.record(self.worktree.id, capture.dirty(dirty, placed), by, seal)
             except BaseException as error:
-                self._watch.give_back(dirty)
+                self._watch.give_back(dirty, (), told.unentered)
                 self._record_failure(seal, error)
                 raise
             self._afterwards(capture)
+            self._look_again(told.unentered, whole=False)
         return sealed
 
     def full_pass(
@@ -263,31 +267,33 @@ class Watched:
         with self.lock, self.open_tree() as tree:
             self.require_recording()
             began_boot_ms = self._clock.boot_ms()
-            drained, dirty = self._drain()
+            drained, told = self._drain()
             began_ms = self._clock.now_ms()  # gaps that the drain opened are older than the pass that closes them
             cause = drained.cause or self.polled
-            seal = self._seal(label, Coverage(complete=not cause, cause=cause)) if label else None
             # where a gap is open, a path that is told of now may have changed unseen before
             listening = drained.complete and not self.needs_full_pass
-            heard = Heard(self._watch, dirty, self.windows, listening=listening)
+            heard = Heard(self._watch, told.dirty, self.windows, listening=listening)
             by = attribute or heard.writer_of
+            seal = None
             try:
+                seal = self._seal(label, Coverage(complete=not cause, cause=cause)) if label else None
                 with self._timeline.live(self.worktree.id) as live:
                     automatic = label is not None and label.trigger is Trigger.QUIET
                     capture = self.capturing = self._capture(tree, live, automatic=automatic)
-                    found = heard.sift(capture.everything(dirty), tree, live)
-                    told = self._telling(progress, capture) if progress else None
+                    found = heard.sift(capture.everything(told.dirty), tree, live)
+                    telling = self._telling(progress, capture) if progress else None
                     # whoever waits for a rewind is not to wait for others' disk
                     with gentle_io() if automatic or progress else nullcontext():
-                        sealed = self._timeline.record(self.worktree.id, found, by, seal, told)
+                        sealed = self._timeline.record(self.worktree.id, found, by, seal, telling)
             except BaseException as error:
-                self._watch.give_back(dirty)
+                self._watch.give_back(told.dirty, (), told.unentered)
                 self._record_failure(seal, error)
                 raise
             finally:
                 self.capturing = None
                 heard.give_back()
             self._afterwards(capture)
+            self._look_again(told.unentered, whole=True)
             self._end_pass(began_boot_ms, capture.seen)
             # of a tree that is polled nothing more can be known: the next pass comes by the clock
             if drained.complete or drained.cause == self.polled:
@@ -317,20 +323,24 @@ class Watched:
         store_big = self._timeline.blobs.write_big
         return Capture(Entries(tree, self._rules, self._settings.capture, live, store_big, churn))
 
-    def _drain(self) -> tuple[Drained, dict[bytes, bool]]:
-        """The barrier, then the dirty set. A lost root or an overflow leaves the whole tree unknown: that is a gap for
+    def _drain(self) -> tuple[Drained, Told]:
+        """The barrier, then what was told. A lost root or an overflow leaves the whole tree unknown: that is a gap for
         the next full pass, not something a checkpoint waits for.
         """
         drained = self._watch.barrier()
-        dirty, gaps = self._watch.take()
-        for gap in gaps:
-            if gap.cause == ROOT_LOST:
-                self._lose_sight(gap.cause)
-            else:
-                self.open_gap(gap.cause)
-        if dirty.pop(b"", False) or gaps:
+        told = self._watch.take()
+        try:
+            for gap in told.gaps:
+                if gap.cause == ROOT_LOST:
+                    self._lose_sight(gap.cause)
+                else:
+                    self.open_gap(gap.cause)
+        except BaseException:  # a gap that is not in its table yet must not be forgotten
+            self._watch.give_back(*told)
+            raise
+        if told.dirty.pop(b"", False):
             self.needs_full_pass = True
-        return drained, dirty
+        return drained, told
 
     def _coverage(self, drained: Drained) -> Coverage:
         with self._timeline.database.reading() as db:
@@ -381,18 +391,34 @@ class Watched:
         if capture.torn:
             self._watch.give_back(dict.fromkeys(capture.torn, False))
 
+    def _look_again(self, unentered: Collection[bytes], *, whole: bool) -> None:
+        """The watcher reads the rules at another moment than a capture: what it did not enter and what is recorded all the
+        same is watched from now on. ``whole``: all was just looked at, so that what has no row is not there.
+        """
+        if not unentered:
+            return
+        with self._timeline.live(self.worktree.id) as live:
+            live.expect(unentered)
+            rows = {path: live.one(path) for path in unentered}
+        for path, row in rows.items():
+            if row is not None and row.kind == Kind.DIRECTORY:
+                self._pruner.forget(split(path)[0])
+                self._watch.refresh(path)
+        if not whole:
+            self._watch.give_back({}, (), [path for path, row in rows.items() if row is None])
+
     def open_gap(self, cause: str) -> None:
         """Changes may have been missed; the next full pass closes it."""
+        self.needs_full_pass = True
         with self._timeline.database.writing() as db:
             store.open_gap(db, self.worktree.id, cause, self._clock.now_ms())
-        self.needs_full_pass = True
 
     def _lose_sight(self, cause: str) -> None:
         """As a gap, and no open window outlasts it."""
+        self.needs_full_pass = True
         with self._timeline.database.writing() as db:
             store.lose_sight(db, self.worktree.id, cause, self._clock.now_ms())
             self._windows = store.open_windows(db, self.worktree.id)
-        self.needs_full_pass = True
 
     def newest(self) -> Checkpoint | None:
         """The newest checkpoint; None only before the first capture has ended."""

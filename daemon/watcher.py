@@ -23,7 +23,7 @@ from typing import Final, Protocol
 from watchdog.observers.api import EventEmitter, EventQueue, ObservedWatch
 
 from openoxide.daemon.attachment import ROOT_LOST, ROOT_RETURNED, Attachment, DetachedError, Prune
-from openoxide.daemon.changes import Changes, Drained, Gap
+from openoxide.daemon.changes import Changes, Drained, Gap, Told
 from openoxide.errors import RootVanishedError
 
 if sys.platform == "darwin":
@@ -174,7 +174,6 @@ class _InotifyEmitter(EventEmitter):
     def refresh(self, directory: bytes) -> None:
         with self._changes.lock:
             self._advance(lambda attachment: attachment.refresh(directory))
-            self._changes.mark(directory, recursive=True)
             self._wake()
 
     @property
@@ -313,7 +312,7 @@ else:
 class Watch:
     """One watched root. Paths are bytes relative to it, ``b""`` is the root itself. Any thread may call.
 
-    ``prune(parent, name)`` says that a directory is never entered nor reported; it is called with the watch's lock
+    ``prune(parent, name)`` says that what is below a directory is not reported; it is called with the watch's lock
     held and must not call the watch. ``on_change()`` follows, in the reader's thread and without a lock, whatever came
     into the dirty set or opened a gap; it must be cheap.
     """
@@ -333,13 +332,13 @@ class Watch:
         """Read what the kernel has queued, in the caller's thread: nothing waits for the reader to wake up."""
         return self._reader.drain()
 
-    def take(self) -> tuple[dict[bytes, bool], tuple[Gap, ...]]:
-        """The dirty paths, each with whether all below it is meant too, and the gaps; both start anew."""
+    def take(self) -> Told:
+        """What changed since the last take."""
         return self._changes.take()
 
-    def give_back(self, dirty: Mapping[bytes, bool], gaps: Iterable[Gap] = ()) -> None:
-        """What was taken could not be worked on: it is dirty again."""
-        self._changes.give_back(dirty, gaps)
+    def give_back(self, dirty: Mapping[bytes, bool], gaps: Iterable[Gap] = (), unentered: Iterable[bytes] = ()) -> None:
+        """What was taken could not be worked on: it is told again."""
+        self._changes.give_back(dirty, gaps, unentered)
 
     def refresh(self, directory: bytes) -> None:
         """What is pruned below ``directory`` changed. For the root this also tries again what a limit refused."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from openoxide.daemon.attachment import Pruned
 from openoxide.daemon.fsevents import DROPPED, IS_DIRECTORY, MOUNTS, ROOT_CHANGED, StreamNotes
 
 CREATED, MODIFIED, RENAMED, IS_FILE = 0x100, 0x1000, 0x800, 0x10000
@@ -20,7 +21,7 @@ class Told:
         self.dirty: dict[bytes, bool] = {}
         self.gaps: list[str] = []
         self.root = os.fsencode(root)
-        self.notes = StreamNotes(self.root, lambda parent, name: name == b"pruned", self)
+        self.notes = StreamNotes(self.root, lambda parent, name: Pruned.OUT if name == b"pruned" else Pruned.NO, self)
 
     def mark(self, path: bytes, *, recursive: bool) -> None:
         self.dirty[path] = recursive

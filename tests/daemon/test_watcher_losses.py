@@ -9,12 +9,13 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import openoxide
+from openoxide.daemon.attachment import Prune, Pruned
 from openoxide.daemon.changes import Drained, Gap
 from openoxide.daemon.watcher import Watch
 from tests.kit import wait_until
@@ -29,7 +30,7 @@ LIMITS = Path("/proc/sys/user")
 class Watched:
     """A watched tree, and what its reader reported by itself."""
 
-    def __init__(self, path: Path, prune: Callable[[bytes, bytes], bool] = lambda parent, name: False) -> None:
+    def __init__(self, path: Path, prune: Prune = lambda parent, name: Pruned.NO) -> None:
         self.path = path
         self.path.mkdir(exist_ok=True)
         self.changed = threading.Event()
@@ -40,7 +41,7 @@ class Watched:
         told: dict[bytes, bool] = {}
         while self.changed.wait(DEADLINE_SECONDS):
             self.changed.clear()
-            dirty, gaps = self.watch.take()
+            dirty, gaps, _ = self.watch.take()
             told.update(dirty)
             if Gap(cause=cause) in gaps:
                 return told
@@ -49,7 +50,7 @@ class Watched:
     def assert_root_was_lost(self) -> None:
         """The root is another directory than before the last take. (A reader that was faster has attached to it.)"""
         assert self.watch.barrier() in {COMPLETE, Drained(complete=False, cause="root_lost")}
-        dirty, gaps = self.watch.take()
+        dirty, gaps, _ = self.watch.take()
         assert dirty[b""] is True
         assert gaps == (Gap(cause="root_lost"), Gap(cause="root_returned"))
 
@@ -60,7 +61,7 @@ class Watched:
         for name in names:
             (self.path / name).write_bytes(b"x")
         assert self.watch.barrier() == COMPLETE
-        assert self.watch.take() == ({os.fsencode(name): False for name in names}, ())
+        assert self.watch.take()[:2] == ({os.fsencode(name): False for name in names}, ())
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def test_an_overflow_is_told_and_recovered_from(tmp_path):
     stalls.go_on()
     wait_until(lambda: watched.watch.watches == 5, DEADLINE_SECONDS)
     assert watched.watch.barrier() == COMPLETE
-    assert watched.watch.take() == ({b"": True}, ())
+    assert watched.watch.take()[:2] == ({b"": True}, ())
     watched.assert_sees("many/new", "many/deep/new", "unseen/new", "stall/new")
     watched.watch.stop()
 
@@ -168,7 +169,7 @@ def test_a_root_replaced_at_once_is_noticed_by_the_next_barrier(watched):
     watched.assert_sees("d/f")
     (watched.path.parent / "elsewhere" / "f").write_bytes(b"x")
     assert watched.watch.barrier() == COMPLETE
-    assert watched.watch.take() == ({}, ())
+    assert watched.watch.take()[:2] == ({}, ())
 
 
 def test_losing_the_root_again_and_again_leaks_no_descriptor(watched):
@@ -184,10 +185,10 @@ def test_losing_the_root_again_and_again_leaks_no_descriptor(watched):
 def test_the_reader_survives_a_fault_and_tells_of_it(tmp_path, caplog):
     broken = threading.Event()
 
-    def prune(parent: bytes, name: bytes) -> bool:
+    def prune(parent: bytes, name: bytes) -> Pruned:
         if broken.is_set():
             raise ValueError("a fault in the rules")
-        return name == b"pruned"
+        return Pruned.OUT if name == b"pruned" else Pruned.NO
 
     caplog.set_level(logging.ERROR)
     watched = Watched(tmp_path / "tree", prune)
@@ -218,14 +219,14 @@ def test_the_reader_survives_a_listener_that_fails(tmp_path, caplog):
         raise ValueError("a fault in the listener")
 
     (tmp_path / "tree").mkdir()
-    watch = Watch(os.fsencode(tmp_path / "tree"), prune=lambda parent, name: False, on_change=on_change)
+    watch = Watch(os.fsencode(tmp_path / "tree"), prune=lambda parent, name: Pruned.NO, on_change=on_change)
     watch.start()
     for name in ("a", "b"):
         (tmp_path / "tree" / name).mkdir()
         assert calls.acquire(timeout=DEADLINE_SECONDS)
     watch.stop()
     assert watch.errors >= 2
-    assert watch.take() == ({b"a": True, b"b": True}, ())
+    assert watch.take()[:2] == ({b"a": True, b"b": True}, ())
 
 
 def watch_limit(root: Path) -> None:
@@ -236,11 +237,11 @@ def watch_limit(root: Path) -> None:
     watched.watch.start()
     assert watched.watch.watches == 30
     assert watched.watch.degraded == "watch_limit"
-    assert watched.watch.take() == ({}, (Gap(cause="watch_limit"),))
+    assert watched.watch.take()[:2] == ({}, (Gap(cause="watch_limit"),))
     (root / "more").mkdir()
     assert watched.watch.barrier() == Drained(complete=False, cause="watch_limit")
     watched.watch.refresh(b"")
-    assert watched.watch.take() == ({b"more": True, b"": True}, ()), "a limit is told once"
+    assert watched.watch.take()[:2] == ({b"more": True}, ()), "a limit is told once"
     (LIMITS / "max_inotify_watches").write_text("1000")
     watched.watch.refresh(b"")
     assert watched.watch.degraded == ""
@@ -257,7 +258,7 @@ def descriptor_limit(root: Path) -> None:
     watched.watch.start()
     assert watched.watch.degraded == "watch_failed"
     assert watched.watch.barrier() == Drained(complete=False, cause="watch_failed")
-    assert watched.watch.take() == ({}, (Gap(cause="watch_failed"),))
+    assert watched.watch.take()[:2] == ({}, (Gap(cause="watch_failed"),))
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     watched.watch.refresh(b"")
     assert (watched.watch.degraded, watched.watch.watches) == ("", 61)
@@ -271,7 +272,7 @@ def no_watch_at_all(root: Path) -> None:
     watched.watch.start()
     assert (watched.watch.degraded, watched.watch.root_present) == ("watch_limit", True)
     assert watched.watch.barrier() == Drained(complete=False, cause="watch_limit")
-    assert watched.watch.take() == ({}, (Gap(cause="watch_limit"),))
+    assert watched.watch.take()[:2] == ({}, (Gap(cause="watch_limit"),))
     watched.watch.stop()
 
 
@@ -284,7 +285,7 @@ def instance_limit(root: Path) -> None:
     assert watched.watch.barrier() == Drained(complete=False, cause="instance_limit")
     (LIMITS / "max_inotify_instances").write_text("10")
     assert watched.changed.wait(DEADLINE_SECONDS), "tried again without being asked"
-    assert watched.watch.take() == ({b"": True}, ())
+    assert watched.watch.take()[:2] == ({b"": True}, ())
     watched.assert_sees("f")
     watched.watch.stop()
 
@@ -299,7 +300,7 @@ def mounts(root: Path) -> None:
     watched.assert_sees("mnt/d/f")
     subprocess.run(["umount", root / "mnt"], check=True)
     assert watched.watch.barrier() == COMPLETE
-    dirty, gaps = watched.watch.take()
+    dirty, gaps, _ = watched.watch.take()
     assert gaps == (Gap(cause="unmount"),)
     assert dirty[b"mnt"] is True
     watched.assert_sees("f", "mnt/f")
@@ -333,14 +334,14 @@ def closed_directories(root: Path) -> None:
     for name in ("closed", "unsearchable"):
         (root / name).chmod(0o700)
         assert watched.watch.barrier() == COMPLETE
-        assert watched.watch.take() == ({name.encode(): True}, ())
+        assert watched.watch.take()[:2] == ({name.encode(): True}, ())
         (root / name).chmod(0o750)
         assert watched.watch.barrier() == COMPLETE
-        assert watched.watch.take() == ({name.encode(): False}, ())
+        assert watched.watch.take()[:2] == ({name.encode(): False}, ())
     watched.assert_sees("closed/f", "closed/below/f", "unsearchable/below/f")
     root.chmod(0o750)
     assert watched.watch.barrier() == COMPLETE
-    assert watched.watch.take() == ({b"": False}, ())
+    assert watched.watch.take()[:2] == ({b"": False}, ())
     watched.watch.stop()
 
 

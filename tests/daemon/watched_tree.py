@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from openoxide.daemon.attachment import Pruned
 from openoxide.daemon.changes import Drained
 from openoxide.daemon.watcher import Watch
 
@@ -22,14 +23,17 @@ class Bench:
         self.root = os.path.join(self.outside, b"tree")
         os.mkdir(self.root)
         self.pruned: set[bytes] = set()
-        self.watch = Watch(self.root, prune=lambda parent, name: name in self.pruned, on_change=lambda: None)
+        self.watch = Watch(self.root, prune=self.prune, on_change=lambda: None)
+
+    def prune(self, _parent: bytes, name: bytes) -> Pruned:
+        return Pruned.OUT if name in self.pruned else Pruned.NO
 
     def at(self, path: bytes) -> bytes:
         return os.path.join(self.root, path)
 
     def settle(self) -> dict[bytes, bool]:
         assert self.watch.barrier() == COMPLETE
-        dirty, gaps = self.watch.take()
+        dirty, gaps, _ = self.watch.take()
         assert gaps == ()
         return dirty
 
