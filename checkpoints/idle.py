@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from openoxide.checkpoints.model import WindowKind
-from openoxide.checkpoints.store import WindowRow, open_windows
+from openoxide.checkpoints.sight import heard_ms, open_windows
 from openoxide.db import Transaction
 
 # a choice, not a measurement: an agent may wait for its user over a long lunch, and not over a night
@@ -28,15 +28,7 @@ def idle_turns(db: Transaction, worktree: int, now_ms: int) -> list[IdleTurn]:
     """The open turns whose sessions were silent for SILENT_MS, oldest first."""
     turns = [window for window in open_windows(db, worktree) if window.kind is WindowKind.TURN]
     found = [
-        IdleTurn(agent=t.agent, session=t.session, prompt=t.prompt, heard_ms=_heard_ms(db, worktree, t.session))
+        IdleTurn(agent=t.agent, session=t.session, prompt=t.prompt, heard_ms=heard_ms(db, worktree, t.session))
         for t in turns
     ]
     return [turn for turn in found if now_ms - turn.heard_ms >= SILENT_MS]
-
-
-def _heard_ms(db: Transaction, worktree: int, session: str) -> int:
-    """When the session last began or ended a turn or a tool call."""
-    declared = WindowRow.select().where(WindowRow.worktree == worktree, WindowRow.session == session)
-    began = declared.order_by(WindowRow.began_ms.desc()).limit(1).execute(db)
-    ended = declared.where(WindowRow.ended_ms.is_null(False)).order_by(WindowRow.ended_ms.desc()).limit(1).execute(db)
-    return max([*(int(row.began_ms) for row in began), *(int(row.ended_ms) for row in ended)])

@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from openoxide.checkpoints import journal, rows, store
+from openoxide.checkpoints import journal, rows, sight, store
 from openoxide.checkpoints.journal import CHANGED, Operation
 from openoxide.checkpoints.merging import Read, Resolution, resolve
 from openoxide.checkpoints.model import FileState, Kind, database_members, sqlite_base
@@ -92,7 +92,7 @@ def plan_reverse(db: Transaction, tree: Tree, operation: Operation, now_seq: int
 
 def _windows(db: Transaction, worktree: int, request: Request) -> frozenset[int]:
     """The windows whose changes are taken back."""
-    windows = store.session_windows(db, worktree, request.session or "")
+    windows = sight.session_windows(db, worktree, request.session or "")
     if request.scope is Scope.SESSION:
         return frozenset(w.id for w in windows)
     # a tool call's window has its turn as parent: what it wrote is the turn's

@@ -17,16 +17,14 @@ from openoxide.checkpoints.model import (
     Coverage,
     GitPosition,
     Trigger,
-    Window,
-    WindowKind,
     Worktree,
 )
-from openoxide.checkpoints.rows import from_signed, read_head, signed
+from openoxide.checkpoints.rows import from_signed, signed
+from openoxide.checkpoints.sight import NOT_WATCHED, lose_sight
 from openoxide.db import Transaction
 
 PAUSED = "paused"
 MOVED = "moved"
-NOT_WATCHED = "not_watched"
 
 
 class WorktreeRow(peewee.Model):
@@ -82,41 +80,6 @@ class CheckpointRow(peewee.Model):
 
     class Meta:
         table_name = "checkpoint"
-
-
-class WindowRow(peewee.Model):
-    """A declared turn or tool call."""
-
-    id = peewee.AutoField()
-    worktree = peewee.IntegerField()
-    kind = peewee.TextField()
-    agent = peewee.TextField()
-    session = peewee.TextField()
-    prompt = peewee.TextField()
-    tool = peewee.TextField(null=True)
-    parent = peewee.IntegerField(null=True)
-    began_ms = peewee.BigIntegerField()
-    ended_ms = peewee.BigIntegerField(null=True)
-    began_seq = peewee.BigIntegerField()
-    ended_seq = peewee.BigIntegerField(null=True)
-    declares_tools = peewee.IntegerField(default=0)
-    lost = peewee.TextField(default="")
-
-    class Meta:
-        table_name = "window"
-
-
-class GapRow(peewee.Model):
-    """A stretch that may be incomplete."""
-
-    id = peewee.AutoField()
-    worktree = peewee.IntegerField()
-    cause = peewee.TextField()
-    opened_ms = peewee.BigIntegerField()
-    closed_ms = peewee.BigIntegerField(null=True)
-
-    class Meta:
-        table_name = "gap"
 
 
 def _checkpoint(row: CheckpointRow) -> Checkpoint:
@@ -388,117 +351,6 @@ def delete_history(db: Transaction, worktree: int) -> None:
     for table in ("path", "head", "checkpoint", "window", "gap", "operation"):
         db.execute_sql(f"delete from {table} where worktree = ?", (worktree,))  # noqa: S608
     WorktreeRow.delete().where(WorktreeRow.id == worktree).execute(db)
-
-
-def _window(row: WindowRow) -> Window:
-    return Window(
-        id=row.id,
-        kind=WindowKind(row.kind),
-        agent=row.agent,
-        session=row.session,
-        prompt=row.prompt,
-        tool=row.tool,
-        began_seq=row.began_seq,
-        ended_seq=row.ended_seq,
-        ended_at_ms=row.ended_ms,
-        lost=row.lost,
-        parent=row.parent,
-        declares_tools=bool(row.declares_tools),
-    )
-
-
-def open_windows(db: Transaction, worktree: int) -> list[Window]:
-    """Turns and tool calls that have begun and not ended."""
-    query = WindowRow.select().where(WindowRow.worktree == worktree, WindowRow.ended_seq.is_null())
-    return [_window(row) for row in query.order_by(WindowRow.id).execute(db)]
-
-
-def session_windows(db: Transaction, worktree: int, session: str) -> list[Window]:
-    """Every window a session declared."""
-    query = WindowRow.select().where(WindowRow.worktree == worktree, WindowRow.session == session)
-    return [_window(row) for row in query.order_by(WindowRow.id).execute(db)]
-
-
-def undeclared_end(
-    db: Transaction,
-    worktree: int,
-    session: str,
-    kind: WindowKind,
-    *,
-    prompt: str | None = None,
-    tool: str | None = None,
-) -> Window | None:
-    """The session's newest such window that is open, else the newest if it was lost: whose end may still be declared."""
-    query = WindowRow.select().where(
-        WindowRow.worktree == worktree, WindowRow.session == session, WindowRow.kind == kind.value
-    )
-    for field, value in ((WindowRow.prompt, prompt), (WindowRow.tool, tool)):
-        if value is not None:
-            query = query.where(field == value)
-    newest = query.order_by(WindowRow.id.desc()).limit(1)
-    # an end that was declared stays; one that a gap made may still be declared
-    for row in (*newest.where(WindowRow.ended_seq.is_null()).execute(db), *newest.execute(db)):
-        return _window(row) if row.ended_seq is None or row.lost else None
-    return None
-
-
-def windows_by_id(db: Transaction, ids: frozenset[int]) -> list[Window]:
-    """The windows with these ids."""
-    return [_window(row) for row in WindowRow.select().where(WindowRow.id.in_(sorted(ids))).execute(db)]
-
-
-def begin_window(db: Transaction, worktree: int, window: Window, now_ms: int) -> Window:
-    """Open ``window`` (its id is not used); a tool call marks its turn as one that declares its tools."""
-    row = WindowRow.insert(
-        worktree=worktree,
-        kind=window.kind.value,
-        agent=window.agent,
-        session=window.session,
-        prompt=window.prompt,
-        tool=window.tool,
-        parent=window.parent,
-        began_ms=now_ms,
-        began_seq=window.began_seq,
-    ).execute(db)
-    if window.parent is not None:
-        WindowRow.update(declares_tools=1).where(WindowRow.id == window.parent).execute(db)
-    return windows_by_id(db, frozenset({row}))[0]
-
-
-def end_windows(db: Transaction, ids: frozenset[int], seq: int, now_ms: int) -> None:
-    """Close windows at ``seq``; what has ended before keeps its end."""
-    query = WindowRow.update(ended_seq=seq, ended_ms=now_ms)
-    query.where(WindowRow.id.in_(sorted(ids)), WindowRow.ended_seq.is_null()).execute(db)
-
-
-def lose_sight(db: Transaction, worktree: int, cause: str, now_ms: int) -> None:
-    """From now on the timeline may miss something, the ends of windows too: those that are open end where the record
-    does, so that nothing after it is taken for theirs.
-    """
-    open_gap(db, worktree, cause, now_ms)
-    query = WindowRow.update(ended_seq=read_head(db, worktree).seq, ended_ms=now_ms, lost=cause)
-    query.where(WindowRow.worktree == worktree, WindowRow.ended_seq.is_null()).execute(db)
-
-
-def open_gap(db: Transaction, worktree: int, cause: str, now_ms: int) -> None:
-    """From now on the timeline may miss something; a gap with this cause that is open already stays one."""
-    same = GapRow.select().where(GapRow.worktree == worktree, GapRow.cause == cause, GapRow.closed_ms.is_null())
-    if not list(same.execute(db)):
-        GapRow.insert(worktree=worktree, cause=cause, opened_ms=now_ms).execute(db)
-
-
-def open_gaps(db: Transaction, worktree: int) -> list[tuple[str, int]]:
-    """``(cause, opened_ms)`` of each open gap, oldest first."""
-    query = "select cause, opened_ms from gap where worktree = ? and closed_ms is null order by id"
-    return list(db.execute_sql(query, (worktree,)).fetchall())
-
-
-def close_gaps(db: Transaction, worktree: int, opened_before_ms: int, now_ms: int) -> None:
-    """A full pass that began at ``opened_before_ms`` saw everything: gaps older than it end."""
-    # one that opened while the pass ran may hide what the pass had gone by
-    GapRow.update(closed_ms=now_ms).where(
-        GapRow.worktree == worktree, GapRow.closed_ms.is_null(), GapRow.opened_ms <= opened_before_ms
-    ).execute(db)
 
 
 def stored_bytes(db: Transaction, worktree: int) -> int:

@@ -1,7 +1,7 @@
 """``turn begin|end`` and ``tool begin|end``: who writes, and from when to when.
 
 Each boundary records under the windows that were open until then, and only then changes them. A window whose own end
-nobody could have recorded was ended where the record was (``store.lose_sight``); its end is answered all the same, and
+nobody could have recorded was ended where the record was (``sight.lose_sight``); its end is answered all the same, and
 tool calls of such a turn can still begin.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from openoxide.checkpoints import store
+from openoxide.checkpoints import sight, store
 from openoxide.checkpoints.attribution import writer_between
 from openoxide.checkpoints.model import BlobHash, Checkpoint, Trigger, Window, WindowKind
 from openoxide.checkpoints.timeline import Attribute
@@ -63,7 +63,7 @@ def turn_end(service: Service, request: Request, _report: Reporter) -> WindowAns
 
     def meant(worktree: int) -> Window | None:
         with service.timeline.database.reading() as db:
-            return store.undeclared_end(db, worktree, session, WindowKind.TURN, prompt=prompt)
+            return sight.undeclared_end(db, worktree, session, WindowKind.TURN, prompt=prompt)
 
     try:
         with service.using(path(request)) as watched:
@@ -86,7 +86,7 @@ def tool_begin(service: Service, request: Request, _report: Reporter) -> WindowA
     """A tool call starts inside a turn, also inside one that was lost: that its agent goes on proves this call alone."""
     with service.using(path(request)) as watched:
         with service.timeline.database.reading() as db:
-            turn = store.undeclared_end(db, watched.worktree.id, text(request, "session"), WindowKind.TURN)
+            turn = sight.undeclared_end(db, watched.worktree.id, text(request, "session"), WindowKind.TURN)
         if turn is None:
             raise NotFoundError(
                 f"session {request['session']!r} has no open turn", hint="declare it with `oxide-ctl turn begin` first"
@@ -115,7 +115,7 @@ def tool_end(service: Service, request: Request, _report: Reporter) -> WindowAns
 
     def meant(worktree: int) -> Window | None:
         with service.timeline.database.reading() as db:
-            return store.undeclared_end(db, worktree, session, WindowKind.TOOL, tool=name)
+            return sight.undeclared_end(db, worktree, session, WindowKind.TOOL, tool=name)
 
     try:
         with service.using(path(request)) as watched:
@@ -144,7 +144,7 @@ def _seal_boundary(watched: Watched, turn: Window, by: Attribute | None = None) 
 
 def _turn_of(service: Service, window: Window) -> Window:
     with service.timeline.database.reading() as db:
-        return store.windows_by_id(db, frozenset({window.parent or window.id}))[0]
+        return sight.windows_by_id(db, frozenset({window.parent or window.id}))[0]
 
 
 def _lost(service: Service, request: Request, meant: Callable[[int], Window | None]) -> WindowAnswer | None:
@@ -162,7 +162,7 @@ def _lost(service: Service, request: Request, meant: Callable[[int], Window | No
 def _notes(service: Service, window: Window) -> list[str]:
     """What is to be said of the end that ``window`` has."""
     with service.timeline.database.reading() as db:
-        (ended,) = store.windows_by_id(db, frozenset({window.id}))
+        (ended,) = sight.windows_by_id(db, frozenset({window.id}))
     if not ended.lost or ended.ended_at_ms is None:
         return []
     when = f"it had ended at {rfc3339(ended.ended_at_ms)}, when the project was lost sight of ({ended.lost})"

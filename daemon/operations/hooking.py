@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openoxide.agents import claude, codex, gemini
 from openoxide.agents.hooks import HookCall, Kind, Reader, nothing
-from openoxide.checkpoints import store
+from openoxide.checkpoints import sight, store
 from openoxide.checkpoints.hashing import blob_hash
 from openoxide.checkpoints.idle import SILENT_MS
 from openoxide.checkpoints.model import WindowKind
@@ -168,7 +168,7 @@ def _place(service: Service, told: Told) -> str:
         # asked of every worktree: a tool may work in another one that is watched too
         with service.timeline.database.reading() as db:
             turns = {
-                watched.worktree.root: store.undeclared_end(db, watched.worktree.id, told.call.session, WindowKind.TURN)
+                watched.worktree.root: sight.undeclared_end(db, watched.worktree.id, told.call.session, WindowKind.TURN)
                 for watched in service.all_watched()
             }
         newest = max((turn.id, root) for root, turn in turns.items() if turn) if any(turns.values()) else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from openoxide.checkpoints import journal, rows, store
+from openoxide.checkpoints import journal, rows, sight, store
 from openoxide.checkpoints.diff import Difference, differences
 from openoxide.checkpoints.history import left_out
 from openoxide.checkpoints.journal import OutcomeKind
@@ -213,7 +213,7 @@ def show(view: View, request: Request) -> ShowAnswer:
 def _writers(db: Transaction, view: View, after: int, upto: int) -> list[WriterObject]:
     names = {operation.id: operation.public_id for operation in journal.operations(db, view.id)}
     return [
-        writer_object(writer, store.windows_by_id(db, writer.windows), names.get(writer.operation or 0), count)
+        writer_object(writer, sight.windows_by_id(db, writer.windows), names.get(writer.operation or 0), count)
         for writer, count in rows.writer_counts(db, view.id, after, upto)
     ]
 
@@ -257,7 +257,7 @@ def writer_name(db: Transaction, writer: Writer) -> str | None:
     """``agent/session`` of the windows, ``operation`` for our own."""
     if writer.operation is not None:
         return "operation"
-    named = sorted({f"{w.agent}/{w.session}" for w in store.windows_by_id(db, writer.windows)})
+    named = sorted({f"{w.agent}/{w.session}" for w in sight.windows_by_id(db, writer.windows)})
     return ", ".join(named) or None
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openoxide.checkpoints import store
+from openoxide.checkpoints import sight, store
 from openoxide.checkpoints.hashing import blob_hash
 from openoxide.checkpoints.model import (
     Checkpoint,
@@ -195,7 +195,7 @@ class TestWorktrees:
         made = store.insert_worktree(db, worktree(), 5)
         store.adopt_root(db, replace(made, dev=7, ino=(1 << 64) - 8, birth_ns=9), 5)
         assert store.worktrees(db) == [replace(made, dev=7, ino=(1 << 64) - 8, birth_ns=9)]
-        assert store.open_gaps(db, made.id) == [("moved", 5)]
+        assert sight.open_gaps(db, made.id) == [("moved", 5)]
 
     def test_deleting_a_history_leaves_nothing_of_it_and_all_of_others(self, db):
         tables = [
@@ -233,8 +233,8 @@ def fill(db, number: int) -> None:
     db.execute_sql("insert into claim values(?, 1, 1)", (number,))
     db.execute_sql("insert into head values(?, 1, x'00', 0, 0, 0)", (number,))
     store.insert_checkpoint(db, checkpoint(1, id=f"c{number}", worktree=number))
-    store.begin_window(db, number, window("s"), 5)
-    store.open_gap(db, number, "overflow", 5)
+    sight.begin_window(db, number, window("s"), 5)
+    sight.open_gap(db, number, "overflow", 5)
     db.execute_sql(
         "insert into operation values(?, ?, ?, 'undo', 'done', 0, '', 0, '', 0, 0, null, null, null, null, '')",
         (number, f"o{number}", number),
@@ -258,60 +258,60 @@ def window(session: str, **more: object) -> Window:
 
 class TestWindows:
     def test_one_is_open_until_it_is_ended(self, db):
-        turn = store.begin_window(db, 1, window("s"), 5)
+        turn = sight.begin_window(db, 1, window("s"), 5)
         assert turn == window("s", id=turn.id)
-        assert store.open_windows(db, 1) == [turn]
-        assert store.open_windows(db, 2) == []
-        store.end_windows(db, frozenset({turn.id}), 9, 6)
-        assert store.open_windows(db, 1) == []
-        assert store.session_windows(db, 1, "s") == [replace(turn, ended_seq=9, ended_at_ms=6)]
+        assert sight.open_windows(db, 1) == [turn]
+        assert sight.open_windows(db, 2) == []
+        sight.end_windows(db, frozenset({turn.id}), 9, 6)
+        assert sight.open_windows(db, 1) == []
+        assert sight.session_windows(db, 1, "s") == [replace(turn, ended_seq=9, ended_at_ms=6)]
 
     def test_those_that_are_open_end_with_the_record_when_sight_is_lost(self, db):
         db.execute_sql("insert into head values(1, 7, x'00', 0, 0, 0)")
-        ended, lost = (store.begin_window(db, 1, window("s"), 5) for _ in range(2))
-        other = store.begin_window(db, 2, window("s"), 5)
-        store.end_windows(db, frozenset({ended.id}), 6, 6)
-        store.lose_sight(db, 1, "paused", 8)
-        store.end_windows(db, frozenset({ended.id, lost.id}), 9, 9)
-        assert store.session_windows(db, 1, "s") == [
+        ended, lost = (sight.begin_window(db, 1, window("s"), 5) for _ in range(2))
+        other = sight.begin_window(db, 2, window("s"), 5)
+        sight.end_windows(db, frozenset({ended.id}), 6, 6)
+        sight.lose_sight(db, 1, "paused", 8)
+        sight.end_windows(db, frozenset({ended.id, lost.id}), 9, 9)
+        assert sight.session_windows(db, 1, "s") == [
             replace(ended, ended_seq=6, ended_at_ms=6),
             replace(lost, ended_seq=7, ended_at_ms=8, lost="paused"),
         ]
-        assert store.open_windows(db, 2) == [other]
-        assert store.open_gaps(db, 1) == [("paused", 8)]
+        assert sight.open_windows(db, 2) == [other]
+        assert sight.open_gaps(db, 1) == [("paused", 8)]
 
     def test_a_tool_call_marks_its_turn(self, db):
-        turn = store.begin_window(db, 1, window("s"), 5)
-        other = store.begin_window(db, 1, window("t"), 5)
-        tool = store.begin_window(db, 1, window("s", kind=WindowKind.TOOL, tool="Bash", parent=turn.id), 6)
-        assert store.open_windows(db, 1) == [replace(turn, declares_tools=True), other, tool]
+        turn = sight.begin_window(db, 1, window("s"), 5)
+        other = sight.begin_window(db, 1, window("t"), 5)
+        tool = sight.begin_window(db, 1, window("s", kind=WindowKind.TOOL, tool="Bash", parent=turn.id), 6)
+        assert sight.open_windows(db, 1) == [replace(turn, declares_tools=True), other, tool]
 
     def test_sessions_are_told_apart(self, db):
-        turns = [store.begin_window(db, 1, window(session), 5) for session in ("a", "b", "a")]
-        store.begin_window(db, 2, window("a"), 5)
-        assert store.session_windows(db, 1, "a") == [turns[0], turns[2]]
-        assert store.windows_by_id(db, frozenset({turns[1].id, 99})) == [turns[1]]
-        assert store.windows_by_id(db, frozenset()) == []
+        turns = [sight.begin_window(db, 1, window(session), 5) for session in ("a", "b", "a")]
+        sight.begin_window(db, 2, window("a"), 5)
+        assert sight.session_windows(db, 1, "a") == [turns[0], turns[2]]
+        assert sight.windows_by_id(db, frozenset({turns[1].id, 99})) == [turns[1]]
+        assert sight.windows_by_id(db, frozenset()) == []
 
 
 class TestGaps:
     def test_one_is_open_until_a_pass_that_began_later(self, db):
-        store.open_gap(db, 1, "overflow", 100)
-        store.close_gaps(db, 1, opened_before_ms=99, now_ms=150)
-        assert store.open_gaps(db, 1) == [("overflow", 100)]
-        store.close_gaps(db, 1, opened_before_ms=100, now_ms=150)
-        assert store.open_gaps(db, 1) == []
+        sight.open_gap(db, 1, "overflow", 100)
+        sight.close_gaps(db, 1, opened_before_ms=99, now_ms=150)
+        assert sight.open_gaps(db, 1) == [("overflow", 100)]
+        sight.close_gaps(db, 1, opened_before_ms=100, now_ms=150)
+        assert sight.open_gaps(db, 1) == []
 
     def test_the_same_cause_is_one_gap_until_it_is_closed(self, db):
         for ms in (100, 200):
-            store.open_gap(db, 1, "overflow", ms)
-        store.open_gap(db, 1, "not_watched", 300)
-        store.open_gap(db, 2, "overflow", 400)
-        assert store.open_gaps(db, 1) == [("overflow", 100), ("not_watched", 300)]
-        store.close_gaps(db, 1, 500, 500)
-        store.open_gap(db, 1, "overflow", 600)
-        assert store.open_gaps(db, 1) == [("overflow", 600)]
-        assert store.open_gaps(db, 2) == [("overflow", 400)]
+            sight.open_gap(db, 1, "overflow", ms)
+        sight.open_gap(db, 1, "not_watched", 300)
+        sight.open_gap(db, 2, "overflow", 400)
+        assert sight.open_gaps(db, 1) == [("overflow", 100), ("not_watched", 300)]
+        sight.close_gaps(db, 1, 500, 500)
+        sight.open_gap(db, 1, "overflow", 600)
+        assert sight.open_gaps(db, 1) == [("overflow", 600)]
+        assert sight.open_gaps(db, 2) == [("overflow", 400)]
 
 
 @given(st.builds(Counts, added=st.integers(0), modified=st.integers(0), removed=st.integers(0)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from openoxide.checkpoints import store
+from openoxide.checkpoints import sight
 from openoxide.checkpoints.idle import SILENT_MS
 from openoxide.checkpoints.model import STAGING_NAME, WindowKind
 from tests.kit import tree_of, wait_until
@@ -330,5 +330,5 @@ def test_what_was_taken_up_before_is_not_declared_again(box, agent):
     restarted(box)
 
     with box.service.timeline.database.reading() as db:
-        turns = store.session_windows(db, box.service.all_watched()[0].worktree.id, "s")
+        turns = sight.session_windows(db, box.service.all_watched()[0].worktree.id, "s")
     assert [window.kind for window in turns] == [WindowKind.TURN]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from openoxide.checkpoints import store
+from openoxide.checkpoints import sight
 from openoxide.checkpoints.model import WindowKind
 from openoxide.daemon.spool import HALF_WRITTEN_MS, Spool
 from tests.faults.hook_worker import request, windows
@@ -82,7 +82,7 @@ def test_what_lies_in_the_spool_is_taken_up_once(mode, tmp_path, so):
             box.call("hook")
             assert list(box.home.spool.iterdir()) == [], outcome.call
             with box.service.timeline.database.reading() as db:
-                declared = store.session_windows(db, box.service.all_watched()[0].worktree.id, "s")
+                declared = sight.session_windows(db, box.service.all_watched()[0].worktree.id, "s")
             assert {window.prompt for window in declared if window.kind is WindowKind.TURN} == {"p"}, outcome.call
             sealed = [item["late"] for item in box.call("log")["items"] if item["trigger"] == "prompt"]
             assert sealed == [True], outcome.call

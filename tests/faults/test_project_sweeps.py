@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from openoxide.checkpoints import store
+from openoxide.checkpoints import sight
 from tests.faults.box_worker import make_first
 from tests.faults.lab import Lab, points, sample_size, shim
 from tests.faults.test_sweeps import answered
@@ -64,7 +64,7 @@ def test_a_fault_leaves_a_pause_or_none(scenario, mode, tmp_path, first, so):
             paused = worktree["paused_at"] is not None
             assert not paused or "paused" in {gap["cause"] for gap in worktree["gaps"]}
             with box.service.timeline.database.reading() as db:
-                assert not paused or not store.open_windows(db, 1)
+                assert not paused or not sight.open_windows(db, 1)
             if outcome.acknowledged:
                 assert paused == (scenario == "pause")
             box.call(scenario)
