@@ -219,12 +219,12 @@ class Blobs:
             big = stored.big_names(db)
             freed = stored.delete_unused_blobs(db)
             unused = big - stored.big_names(db)
-        with self._lock:
+        with self._lock, write_errors("the content store", StoreReadOnlyError):
             self._frames.clear()
             if not self._copying:  # else one of these may be on its way back; the next start deletes it
                 self._packs.drop_big(unused - self._big.keys())
         # once the deletion is durable; and as a writer, so that nobody adopts a place in a pack that goes
-        with self._database.writing() as db:
+        with self._database.writing() as db, write_errors("the content store", StoreReadOnlyError):
             used = stored.used_packs(db)
             self._dropped |= self._packs.drop_unused(used)
         return sum(size for pack, size in freed.items() if pack in used)
