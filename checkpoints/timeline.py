@@ -126,7 +126,7 @@ class Timeline:
                     progress(paths, size)
             if pending is not None:
                 return pending.result()
-        return self._commit(worktree, chunk, attribute, seal)
+        return self._commit(worktree, chunk, attribute, seal) if chunk or seal is not None else None
 
     def _commit(self, worktree: int, chunk: list[Found], attribute: Attribute, seal: Seal | None) -> Checkpoint | None:
         payloads = {f.observed.state.blob: f.data for f in chunk if f.data is not None and f.observed.state.blob}

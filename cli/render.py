@@ -33,6 +33,19 @@ if TYPE_CHECKING:
 
 MOST_PATHS = 20
 WIDEST = 60  # one long name does not push the rest of every line off the screen
+_GAPS = {
+    "not_watched": "may lack what changed while it was not watched",
+    "suspend": "may lack what changed while the machine slept",
+    "overflow": "may lack some of what changed: the kernel reported more than it keeps",
+    "watch_limit": "may lack changes in directories that are not watched",
+    "watch_failed": "may lack changes in directories that are not watched",
+    "instance_limit": "may lack what changed: this user may have no further inotify instance",
+    "root_lost": "may lack what changed while its root was gone",
+    "root_returned": "may lack what changed before its root came back",
+    "unmount": "may lack what changed when a file system was unmounted",
+    "reader_error": "may lack what changed while reading the kernel's reports failed",
+    "paused": "may lack what changed in a pause",
+}
 _POLLED = {
     "watch_limit": "there are more directories than the kernel lets this user watch (`oxide-ctl doctor`)",
     "instance_limit": "this user may have no further inotify instance (`oxide-ctl doctor`)",
@@ -184,9 +197,12 @@ def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:
         ("kept", count(item["checkpoints"], "checkpoint") + (f", last {ago(last, now)}" if last else "")),
         ("pause", _end_of_pause(item, now)),
         ("expiry", f"next one {until(expiry, now)}" if expiry else ""),
-        *(("gap", f"{gap['cause']}, since {ago(gap['opened_at'], now)}") for gap in item["gaps"]),
+        *(("gap", f"{_GAPS.get(gap['cause'], gap['cause'])}, since {ago(gap['opened_at'], now)}{_closed(item)}")
+          for gap in item["gaps"]),
         *(("interrupted", f"operation {short(operation)}; settle it with {settle} or `--abort`")
           for operation in item["interrupted"]),
+        *(("open turn", f"{turn['agent']}, session {turn['session']}, prompt {turn['prompt']}")
+          for turn in item.get("open_turns", ())),
         *(("turn", _idle(turn, now)) for turn in item.get("idle_turns", ())),
     )  # fmt: skip
 
@@ -210,6 +226,15 @@ def _polled(item: WorktreeStatus) -> str:
         f"every {duration(item['full_pass_every_ms'])}" if why and item["full_pass_every_ms"] else "from time to time"
     )
     return f"{every}, because {why}" if why else ""
+
+
+def _closed(item: WorktreeStatus) -> str:
+    if item.get("scanned") is not None:
+        return "; the full pass that is under way closes it"
+    due_ms = item.get("next_full_pass_in_ms")
+    return "; a full pass closes it" + (
+        "" if due_ms is None else f", the next one comes in {duration(due_ms)} at the latest"
+    )
 
 
 def _idle(turn: IdleTurnObject, now: datetime) -> str:

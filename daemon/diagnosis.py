@@ -43,7 +43,9 @@ def problems_of_tree(tree: TreeFacts) -> list[Problem]:
     found = [*_state(tree), *tree_problems(tree.root, tree.file_system), *_staging(tree)]
     if tree.gaps and not tree.paused:
         text = f"{tree.root} may lack changes: {', '.join(tree.gaps)}"
-        found.append(Problem("gap", WARNING, text, "a full pass closes it; `oxide-ctl status` shows when"))
+        found.append(
+            Problem("gap", WARNING, text, "a full pass closes it; `oxide-ctl status` says when the next one comes")
+        )
     for operation in tree.interrupted:
         hint = f"settle it with `oxide-ctl -C {shlex.quote(tree.root)} rewind --continue` or `--abort`"
         found.append(Problem("interrupted", ERROR, f"operation {operation[:8]} of {tree.root} was interrupted", hint))

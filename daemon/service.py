@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shlex
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from functools import partial
 from openoxide.checkpoints import store
 from openoxide.checkpoints.model import Checkpoint, Trigger, Worktree
 from openoxide.checkpoints.timeline import Timeline
+from openoxide.checkpoints.tree import identity_of
 from openoxide.clock import Clock
 from openoxide.daemon.background import Background
 from openoxide.daemon.cadence import SUSPEND
@@ -25,7 +27,7 @@ from openoxide.daemon.quiet import QuietSealer
 from openoxide.daemon.scheduler import Scheduler
 from openoxide.daemon.spool import Spool
 from openoxide.daemon.watched import FullPassProgress, Label, Watched
-from openoxide.errors import NotFoundError, RootVanishedError
+from openoxide.errors import NotFoundError, OpenOxideError, RootVanishedError
 from openoxide.paths import Home
 from openoxide.settings import Settings
 
@@ -75,15 +77,29 @@ class Service:
             self._expect_end_of_pause(watched)
 
     def stop(self) -> None:
-        """Stop the threads, then seal nothing more and close the store. What is dirty is found at the next start."""
+        """Stop the threads, take in what has changed, and close the store. Much that waits is left to the next start: whoever
+        stops a daemon waits for it.
+        """
         # first what feeds the others, last the store that all of them use
         self._scheduler.stop()
         self._sealer.stop()
         self.background.stop()
         for watched in self.all_watched():
             with watched.lock:
+                self._seal_last(watched)
                 watched.stop()
         self.timeline.close()
+
+    def _seal_last(self, watched: Watched) -> None:
+        if not watched.attached or watched.paused:
+            return
+        watched.watch.barrier()
+        if not 0 < watched.watch.pending <= RECORD_PATHS:
+            return
+        try:
+            watched.seal(Label(trigger=Trigger.QUIET, turn=watched.only_turn, only_if_changed=True))
+        except OpenOxideError as error:
+            log.warning("the last changes of worktree %d are left to the next start: %s", watched.worktree.id, error)
 
     # worktrees
 
@@ -124,11 +140,25 @@ class Service:
             raise NotFoundError(
                 f"{os.fsdecode(path)} does not exist", hint="change to a project, or choose one with -C"
             )
+        if not holding and (hint := self._moved_to(real)):
+            raise NotFoundError(f"{os.fsdecode(path)} is not in a watched project", hint=hint)
         if not holding:
             hint = f"run `oxide-ctl watch {os.fsdecode(path)}`, or choose another with -C"
             hint = "change to a project, or choose one with -C" if is_broad(real) else hint
             raise NotFoundError(f"{os.fsdecode(path)} is not in a watched project", hint=hint)
         return max(holding, key=lambda w: len(w.worktree.root))
+
+    def _moved_to(self, real: bytes) -> str:
+        """How the history of a project that was moved to where ``real`` lies goes on there; empty if none was."""
+        for watched in self.all_watched():
+            old, here = watched.worktree.root, real
+            while here not in (b"", b"/") and not os.path.lexists(old):
+                with contextlib.suppress(OSError):
+                    if identity_of(here).same_as(watched.identity):
+                        old_root, root = shlex.quote(os.fsdecode(old)), shlex.quote(os.fsdecode(here))
+                        return f"{old_root} was moved here: `oxide-ctl projects move {old_root} {root}`"
+                here = os.path.dirname(here)
+        return ""
 
     def known(self, path: bytes) -> Worktree:
         """The innermost worktree that holds ``path``: a watched one, else one that was watched last. Its history can be

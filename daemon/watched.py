@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-from openoxide.checkpoints import store
+from openoxide.checkpoints import sight, store
 from openoxide.checkpoints.attribution import sure_writer, surely, writer_between
 from openoxide.checkpoints.capture import Capture
 from openoxide.checkpoints.churn import Budgets
@@ -99,11 +99,11 @@ class Watched:
         self._on_change = on_change
         self._watch = self._new_watch()
         with timeline.database.reading() as db:
-            self._windows = store.open_windows(db, worktree.id)
+            self._windows = sight.open_windows(db, worktree.id)
 
     def start(self) -> None:
         """Watch from now on; what changed before is found by the first full pass."""
-        self._lose_sight(store.NOT_WATCHED)
+        self._lose_sight(sight.NOT_WATCHED)
         self._watch = self._new_watch()
         self._watch.start()
         # inotify(7) reports what is done through this kernel, and nothing of what others do to the same files
@@ -140,6 +140,10 @@ class Watched:
         base = self._settings.capture.full_pass_ms
         return wait_ms(base, self.last_pass, polled=bool(self.polled)) if self.last_pass else 0
 
+    def next_pass_in_ms(self, boot_ms: int) -> int | None:
+        """When the next full pass comes by itself, in how long; None where nobody knows."""
+        return max(0, self.last_pass.ended_ms + self.wait_ms - boot_ms) if self.attached and self.last_pass else None
+
     def rest(self, boot_ms: int) -> None:
         """What is tried now and fails is not tried again for a while."""
         self._rest_until_ms = boot_ms + RETRY_MS
@@ -163,7 +167,7 @@ class Watched:
         """Record nothing from ``since_ms`` on, or (None) be free to be started again. The caller holds the lock."""
         with self._timeline.database.writing() as db:
             store.set_pause(db, self.worktree.id, since_ms, until_ms)
-            self._windows = store.open_windows(db, self.worktree.id)
+            self._windows = sight.open_windows(db, self.worktree.id)
         self.worktree = replace(self.worktree, paused_ms=since_ms, paused_until_ms=until_ms)
         if self.paused:
             self.stop()
@@ -216,9 +220,11 @@ class Watched:
     ) -> Checkpoint:
         """Record what has changed and seal a checkpoint, durable when this returns; the newest one where ``label`` asks
         for changes and there are none. ``also``: paths to look at whatever the watcher says; ``placed``: what a rewind
-        has just put there.
+        has just put there. Of a tree that is not watched whole somebody's own checkpoint looks at everything.
         """
         with self.lock:
+            if self.polled and label.trigger is Trigger.MANUAL and (sealed := self.full_pass(label)) is not None:
+                return sealed
             sealed = self._take_in(label, attribute, also, placed, automatic=label.trigger is Trigger.QUIET)
             if sealed is None:
                 unchanged = self.newest()
@@ -300,7 +306,7 @@ class Watched:
                 self.needs_full_pass = False
             if drained.complete:
                 with self._timeline.database.writing() as db:
-                    store.close_gaps(db, self.worktree.id, began_ms, self._clock.now_ms())
+                    sight.close_gaps(db, self.worktree.id, began_ms, self._clock.now_ms())
         if sealed is not None:
             self._on_sealed(self.worktree, sealed)
         return sealed
@@ -344,7 +350,7 @@ class Watched:
 
     def _coverage(self, drained: Drained) -> Coverage:
         with self._timeline.database.reading() as db:
-            gaps = store.open_gaps(db, self.worktree.id)
+            gaps = sight.open_gaps(db, self.worktree.id)
         causes = [drained.cause] if drained.cause else [cause for cause, _ in gaps]
         complete = drained.complete and not causes and not self.polled
         return Coverage(complete=complete, cause=causes[0] if causes else self.polled)
@@ -411,14 +417,14 @@ class Watched:
         """Changes may have been missed; the next full pass closes it."""
         self.needs_full_pass = True
         with self._timeline.database.writing() as db:
-            store.open_gap(db, self.worktree.id, cause, self._clock.now_ms())
+            sight.open_gap(db, self.worktree.id, cause, self._clock.now_ms())
 
     def _lose_sight(self, cause: str) -> None:
         """As a gap, and no open window outlasts it."""
         self.needs_full_pass = True
         with self._timeline.database.writing() as db:
-            store.lose_sight(db, self.worktree.id, cause, self._clock.now_ms())
-            self._windows = store.open_windows(db, self.worktree.id)
+            sight.lose_sight(db, self.worktree.id, cause, self._clock.now_ms())
+            self._windows = sight.open_windows(db, self.worktree.id)
 
     def newest(self) -> Checkpoint | None:
         """The newest checkpoint; None only before the first capture has ended."""
@@ -441,8 +447,8 @@ class Watched:
     def begin_window(self, window: Window) -> Window:
         """Open ``window``, whose ``began_seq`` was just recorded. The caller holds the lock."""
         with self._timeline.database.writing() as db:
-            opened = store.begin_window(db, self.worktree.id, window, self._clock.now_ms())
-            self._windows = store.open_windows(db, self.worktree.id)
+            opened = sight.begin_window(db, self.worktree.id, window, self._clock.now_ms())
+            self._windows = sight.open_windows(db, self.worktree.id)
         return opened
 
     def claim(self, tool: Window, writes: Mapping[bytes, BlobHash]) -> None:
@@ -451,9 +457,11 @@ class Watched:
 
     def end_windows(self, ids: frozenset[int], seq: int) -> None:
         """Close windows at ``seq``, which was just recorded. The caller holds the lock."""
+        if not ids:
+            return
         with self._timeline.database.writing() as db:
-            store.end_windows(db, ids, seq, self._clock.now_ms())
-            self._windows = store.open_windows(db, self.worktree.id)
+            sight.end_windows(db, ids, seq, self._clock.now_ms())
+            self._windows = sight.open_windows(db, self.worktree.id)
 
 
 def writer_between_windows(windows: Sequence[Window]) -> Attribute:

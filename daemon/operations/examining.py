@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openoxide import __version__
-from openoxide.checkpoints import journal, store
+from openoxide.checkpoints import journal, sight, store
 from openoxide.checkpoints.idle import idle_turns
 from openoxide.checkpoints.inventory import Inventory, take_inventory
 from openoxide.checkpoints.staging import find_staging, remove_staging
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
     from openoxide.daemon.service import Service
 
-MAX_WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
+# of the whole machine, and of a user namespace (namespaces(7)): the lower one counts
+MAX_WATCHES = (Path("/proc/sys/fs/inotify/max_user_watches"), Path("/proc/sys/user/max_inotify_watches"))
 
 
 def doctor(service: Service, request: Request, _report: Reporter) -> DoctorAnswer:
@@ -83,16 +85,18 @@ def _watches(tree: Watched) -> int:
 
 
 def _max_watches() -> int:
-    try:
-        return int(MAX_WATCHES.read_text("ascii"))
-    except (OSError, ValueError):
-        return 0
+    """0 where the system does not say."""
+    limits = []
+    for place in MAX_WATCHES:
+        with suppress(OSError, ValueError):
+            limits.append(int(place.read_text("ascii")))
+    return min(limits, default=0)
 
 
 def _facts(service: Service, tree: Watched, *, fix: bool) -> TreeFacts:
     root = tree.worktree.root
     with service.timeline.database.reading() as db:
-        gaps = [cause for cause, _ in store.open_gaps(db, tree.worktree.id)]
+        gaps = [cause for cause, _ in sight.open_gaps(db, tree.worktree.id)]
         interrupted = [operation.public_id for operation in journal.open_operations(db, tree.worktree.id)]
         idle = idle_turns(db, tree.worktree.id, service.clock.now_ms())
     state, reason = state_of(tree)

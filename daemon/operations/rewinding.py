@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,9 @@ from openoxide.checkpoints.plan import PARENT_NOT_DIRECTORY, RewindPlan, Scope, 
 from openoxide.checkpoints.rewind import Request as PlanRequest
 from openoxide.checkpoints.rewind import plan_reverse, plan_rewind
 from openoxide.checkpoints.timeline import Attribute
+from openoxide.checkpoints.tree import go_on_here, identity_of
 from openoxide.daemon.answers import checkpoint_object, left_entries, outcome_entries, planned_outcomes, time_or_none
-from openoxide.daemon.operations.looking import named_checkpoint, require_known
+from openoxide.daemon.operations.looking import holds, named_checkpoint, require_known
 from openoxide.daemon.operations.proposing import absences, typed
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.protocol.rewinds import RewindAnswer
@@ -95,7 +97,7 @@ def _remarks(plan: RewindPlan, *, exact: bool) -> Iterator[str]:
     newer rule; and what is left out today is not made equal to the checkpoint. One on what stands in a directory's place.
     """
     if exact and plan.skipped:
-        yield "what is listed as not recorded is as it was: there the tree does not equal the checkpoint"
+        yield "what is listed as not recorded was left as it stands, or gone: there the tree does not equal the checkpoint"
     # not which paths: that is known when the tree has been looked at with the rules of then
     rules = [os.fsdecode(change.path) for change in plan.changes if split(change.path)[1] in IGNORE_FILES]
     if rules:
@@ -329,7 +331,19 @@ def _carry_out(
     by = attribution(operation, applied.steps, writer_between_windows(watched.windows))
     outcomes = [*conclude(service, watched, operation, Phase.DONE, applied, outcomes, by)]
     service.background.submit(f"sweep {operation.id}", lambda: sweep_ended(service, watched))
-    return _answer(watched, intent, plan, outcomes, before, operation, applied.notes)
+    notes = [*applied.notes, *_made_anew(service, watched)]
+    return _answer(watched, intent, plan, outcomes, before, operation, notes)
+
+
+def _made_anew(service: Service, watched: Watched) -> Iterator[str]:
+    """Watched projects inside this one whose root is another directory now, which nobody but the user may take for theirs."""
+    outer = watched.worktree.root
+    for inner in service.all_watched():
+        root = inner.worktree.root
+        with suppress(OSError):  # it is not there: that is told of by status
+            if root != outer and holds(outer, root) and not identity_of(root).same_as(inner.identity):
+                root_shown = os.fsdecode(root)
+                yield f"{root_shown} is watched too and is another directory now: {go_on_here(root_shown)}"
 
 
 def _begin(service: Service, watched: Watched, intent: Intent, before: Checkpoint, plan: RewindPlan) -> Operation:

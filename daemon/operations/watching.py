@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openoxide import __version__
-from openoxide.checkpoints import journal, store
+from openoxide.checkpoints import journal, sight, store
 from openoxide.checkpoints.gitposition import common_dir
 from openoxide.checkpoints.idle import idle_turns
-from openoxide.checkpoints.model import Trigger, Worktree
+from openoxide.checkpoints.model import Trigger, WindowKind, Worktree
 from openoxide.checkpoints.tree import identity_of, recorded_identity
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, idle_turn_object, time_or_none
@@ -262,7 +262,7 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
     with service.timeline.database.reading() as db:
         checkpoints = store.CheckpointQuery(db, watched.worktree.id)
         newest = checkpoints.newest()
-        gaps = store.open_gaps(db, watched.worktree.id)
+        gaps = sight.open_gaps(db, watched.worktree.id)
         interrupted = [o.public_id for o in journal.open_operations(db, watched.worktree.id)]
         count, expiry = checkpoints.count(), checkpoints.next_expiry()
         idle = idle_turns(db, watched.worktree.id, service.clock.now_ms())
@@ -274,7 +274,7 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         "state": state,
         "reason": reason,
         "complete": not gaps and state == "watching" and not watched.trouble,
-        "pending": watched.watch.pending if watched.attached else 0,
+        "pending": _pending(watched),
         "watches": watched.watch.watches if watched.attached else 0,
         "seq": head.seq,
         "files": head.files,
@@ -291,8 +291,21 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         "interrupted": interrupted,
         "paused_at": time_or_none(watched.worktree.paused_ms),
         "paused_until": time_or_none(watched.worktree.paused_until_ms),
+        "next_full_pass_in_ms": watched.next_pass_in_ms(service.clock.boot_ms()),
+        "open_turns": [
+            {"agent": window.agent, "session": window.session, "prompt": window.prompt}
+            for window in watched.windows
+            if window.kind is WindowKind.TURN
+        ],
         "idle_turns": [idle_turn_object(turn, watched.worktree.root) for turn in idle],
     }
+
+
+def _pending(watched: Watched) -> int:
+    if not watched.attached:
+        return 0
+    watched.watch.barrier()  # what the kernel has told counts, whether the reader has come to it or not
+    return watched.watch.pending
 
 
 def state_of(watched: Watched) -> tuple[str, str]:

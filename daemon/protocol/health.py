@@ -37,6 +37,14 @@ class IdleTurnObject(TypedDict):
     command: str
 
 
+class OpenTurnObject(TypedDict):
+    """A turn that was begun and has not ended."""
+
+    agent: str
+    session: str
+    prompt: str
+
+
 class WorktreeStatus(TypedDict):
     """One worktree. ``state``: watching, degraded, capturing, paused (root gone, or asked for: ``paused_at``) or stopped.
     ``paused_until`` is None for a pause without an end. ``files``, ``bytes`` and ``skipped`` are what is recorded now.
@@ -66,6 +74,8 @@ class WorktreeStatus(TypedDict):
     interrupted: list[str]
     paused_at: str | None
     paused_until: str | None
+    next_full_pass_in_ms: int | None
+    open_turns: list[OpenTurnObject]
     idle_turns: list[IdleTurnObject]
 
 

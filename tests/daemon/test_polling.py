@@ -41,7 +41,11 @@ def watches(folder: Path) -> None:
         beat(box, POLL_MS)
         for number in range(40):
             assert box.call("cat", checkpoint="last", file=f"d{number}/f") == str(number).encode()
+        for number in range(40):
+            (box.root / f"d{number}" / "f").write_text(f"again {number}")
         sealed = box.checkpoint()
+        for number in range(40):
+            assert box.call("cat", checkpoint=sealed["id"], file=f"d{number}/f") == f"again {number}".encode()
         assert (sealed["complete"], sealed["gap"]) == (False, "watch_limit"), (
             "a poll proves nothing about later changes"
         )
@@ -64,7 +68,10 @@ def instances(folder: Path) -> None:
         (box.root / "f").write_text("x")
         beat(box, POLL_MS)
         assert box.call("cat", checkpoint="last", file="f") == b"x"
-        assert not box.checkpoint()["complete"]
+        (box.root / "f").write_text("changed")
+        asked_for = box.checkpoint()
+        assert not asked_for["complete"]
+        assert box.call("cat", checkpoint=asked_for["id"], file="f") == b"changed", "it looks at everything itself"
 
 
 @pytest.mark.parametrize("scenario", [watches, instances])
