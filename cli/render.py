@@ -27,24 +27,26 @@ if TYPE_CHECKING:
         WindowAnswer,
         WriterObject,
     )
-    from openoxide.daemon.protocol.health import IdleTurnObject, StatusAnswer, WorktreeStatus
+    from openoxide.daemon.protocol.health import GapObject, IdleTurnObject, StatusAnswer, WorktreeStatus
     from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer, PauseAnswer, ProjectItem, WatchAnswer
     from openoxide.daemon.protocol.rewinds import LateEntry, OperationItem
 
 MOST_PATHS = 20
 WIDEST = 60  # one long name does not push the rest of every line off the screen
+# why changes may be missing
 _GAPS = {
-    "not_watched": "may lack what changed while it was not watched",
-    "suspend": "may lack what changed while the machine slept",
-    "overflow": "may lack some of what changed: the kernel reported more than it keeps",
-    "watch_limit": "may lack changes in directories that are not watched",
-    "watch_failed": "may lack changes in directories that are not watched",
-    "instance_limit": "may lack what changed: this user may have no further inotify instance",
-    "root_lost": "may lack what changed while its root was gone",
-    "root_returned": "may lack what changed before its root came back",
-    "unmount": "may lack what changed when a file system was unmounted",
-    "reader_error": "may lack what changed while reading the kernel's reports failed",
-    "paused": "may lack what changed in a pause",
+    "not_watched": "it was not watched",
+    "paused": "it was paused",
+    "moved": "it was moved",
+    "suspend": "the machine slept",
+    "overflow": "the kernel reported more than it keeps",
+    "watch_limit": "not every directory is watched",
+    "watch_failed": "not every directory is watched",
+    "instance_limit": "nothing is watched: this user may have no further inotify instance",
+    "root_lost": "its root was gone",
+    "root_returned": "its root came back",
+    "unmount": "a file system was unmounted",
+    "reader_error": "reading the kernel's reports failed",
 }
 _POLLED = {
     "watch_limit": "there are more directories than the kernel lets this user watch (`oxide-ctl doctor`)",
@@ -197,8 +199,7 @@ def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:
         ("kept", count(item["checkpoints"], "checkpoint") + (f", last {ago(last, now)}" if last else "")),
         ("pause", _end_of_pause(item, now)),
         ("expiry", f"next one {until(expiry, now)}" if expiry else ""),
-        *(("gap", f"{_GAPS.get(gap['cause'], gap['cause'])}, since {ago(gap['opened_at'], now)}{_closed(item)}")
-          for gap in item["gaps"]),
+        *(("gap", _gap(gap, item, now)) for gap in item["gaps"]),
         *(("interrupted", f"operation {short(operation)}; settle it with {settle} or `--abort`")
           for operation in item["interrupted"]),
         *(("open turn", f"{turn['agent']}, session {turn['session']}, prompt {turn['prompt']}")
@@ -228,12 +229,12 @@ def _polled(item: WorktreeStatus) -> str:
     return f"{every}, because {why}" if why else ""
 
 
-def _closed(item: WorktreeStatus) -> str:
-    if item.get("scanned") is not None:
-        return "; the full pass that is under way closes it"
+def _gap(gap: GapObject, item: WorktreeStatus, now: datetime) -> str:
     due_ms = item.get("next_full_pass_in_ms")
-    return "; a full pass closes it" + (
-        "" if due_ms is None else f", the next one comes in {duration(due_ms)} at the latest"
+    closed = "" if due_ms is None else f", {duration(due_ms)} from now at the latest"
+    closed = " that is under way" if item.get("scanned") is not None else closed
+    return (
+        f"{_GAPS.get(gap['cause'], gap['cause'])}, since {ago(gap['opened_at'], now)}; closed by the full pass{closed}"
     )
 
 

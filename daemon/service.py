@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from openoxide.checkpoints import store
+from openoxide.checkpoints import journal, store
 from openoxide.checkpoints.model import Checkpoint, Trigger, Worktree
 from openoxide.checkpoints.timeline import Timeline
 from openoxide.checkpoints.tree import identity_of
@@ -96,6 +96,11 @@ class Service:
         watched.watch.barrier()
         if not 0 < watched.watch.pending <= RECORD_PATHS:
             return
+        with self.timeline.database.reading() as db:
+            if journal.open_operations(
+                db, watched.worktree.id
+            ):  # what it left half done is not to be recorded as anybody's
+                return
         try:
             watched.seal(Label(trigger=Trigger.QUIET, turn=watched.only_turn, only_if_changed=True))
         except OpenOxideError as error:

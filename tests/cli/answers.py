@@ -139,5 +139,7 @@ WORKTREE = {
     "interrupted": [],
     "paused_at": None,
     "paused_until": None,
+    "next_full_pass_in_ms": 480_000,
+    "open_turns": [],
     "idle_turns": [],
 }

@@ -131,6 +131,7 @@ def test_status_tells_what_is_wrong():
             "checkpoints": 0,
             "gaps": [{"cause": "overflow", "opened_at": "2026-11-29T11:59:30.000Z"}],
             "interrupted": ["oooppppqqqqrrrr"],
+            "open_turns": [{"agent": "claude", "session": "s", "prompt": "p"}],
             "idle_turns": [
                 {
                     "agent": "a",
@@ -162,8 +163,9 @@ def test_status_tells_what_is_wrong():
           pending     1 change; 214 watch handles, seq 12
           tree        1204 files, 9.0 MiB; 3 not recorded, `oxide-ctl show last` says why
           kept        0 checkpoints
-          gap         overflow, since 30s ago
+          gap         the kernel reported more than it keeps, since 30s ago; closed by the full pass, 8m 0s from now at the latest
           interrupted operation oooppppq; settle it with `oxide-ctl -C '/src/an other' rewind --continue` or `--abort`
+          open turn   claude, session s, prompt p
           turn        session s is open and silent since 8h ago; if its agent is gone: `end it`
     """)
 

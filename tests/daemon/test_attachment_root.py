@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from openoxide.daemon.attachment import Attachment
+from openoxide.daemon.attachment import Attachment, Pruned
 
 
 class Report:
@@ -22,13 +22,16 @@ class Report:
     def gap(self, cause: str) -> None:
         raise AssertionError(cause)
 
+    def pruned(self, path: bytes) -> None:
+        raise AssertionError(path)
+
 
 def test_a_directory_that_goes_while_another_comes_leaves_the_whole_tree_alone(tmp_path):
     """Else each `rm -r build; mkdir build` in the root costs a full pass over the tree."""
     root = tmp_path / "root"
     (root / "goes").mkdir(parents=True)
     report = Report(os.fspath(root / "comes"))
-    attachment = Attachment(os.fsencode(root), lambda parent, name: False, report)
+    attachment = Attachment(os.fsencode(root), lambda parent, name: Pruned.NO, report)
     (root / "goes").rmdir()
     attachment.read_queued()
     attachment.read_queued()
