@@ -69,7 +69,7 @@ def both(ratio: float, versus: str) -> dict[str, float]:
 
 
 def _lives(workshop: Workshop, field: Field, files: int, rounds: int, changed: int) -> Task:
-    first = {"cpu_ratio_to_git": 0.25, "wall_ratio_to_restic": 0.5}
+    first = {"cpu_ratio_to_git": 0.25, "cpu_ratio_to_restic": 0.35, "wall_ratio_to_restic": 0.5}
     one_profile = cache(partial(profiles.one_changed, workshop, files))
     one, many = "checkpoint with 1 changed file", f"checkpoint with {changed:,} changed files"
     return Task(
@@ -82,7 +82,7 @@ def _lives(workshop: Workshop, field: Field, files: int, rounds: int, changed: i
             Claim(figure=BACK, what=f"rewind of {changed:,} files", files=files, targets=both(0.5, "git")),
         ),
         rounds=rounds,
-        again=f"--files {files} --changed {changed} --rounds {rounds}",
+        again=f"{workshop.asked(files)} --changed {changed} --rounds {rounds}",
         measure=lambda: _rows_of(lives(workshop, field, files, rounds, Plan(changed=changed))),
         profiles=(
             lambda: profiles.first_capture(workshop, files),

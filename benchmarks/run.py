@@ -36,7 +36,7 @@ from report import Claim, Report
 from stage import Stages
 from tasks import Task, rows
 from undoers import Shelf
-from workshop import Workshop
+from workshop import Workshop, files_of
 
 SMALL, USUAL, LARGE = 2_000, 20_000, 100_000
 ROUNDS, QUICK_ROUNDS = 5, 3
@@ -81,13 +81,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def _report(folder: Path, options: argparse.Namespace, command: str) -> Report:
     began, date = time.monotonic(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    workshop = Workshop(folder, options.real_tree or Path(sysconfig.get_path("stdlib")))
+    workshop = Workshop(folder, options.real_tree or Path(sysconfig.get_path("stdlib")), options.source)
     field = gather(options.candidates, Shelf(folder / "shelf")) if options.peers else Field([], [])
     with Stages(workshop) as stages:
         measured = [row for task in _tasks(workshop, field, stages, options) for row in rows(task)]
     job = _job(options)
     return Report(
-        name=f"{job.name}-{options.files}" if options.never_misses and options.files else job.name,
+        name=f"{job.name}-{options.source.name if options.source else options.files}" if options.files else job.name,
         title=job.title,
         notes=peerjob.notes(field) if options.peers else job.notes,
         date=date,
@@ -102,6 +102,9 @@ def _report(folder: Path, options: argparse.Namespace, command: str) -> Report:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     options = parser.parse_args(arguments)
+    if options.source:
+        options.source = options.source.resolve()
+        options.files = len(files_of(options.source))
     figures = _job(options).figures
     unknown = sorted(set(options.only or ()) - set(figures))
     if unknown:
@@ -121,6 +124,9 @@ def _parser() -> argparse.ArgumentParser:
                         help=f"{' '.join(FIGURES)}; with --peers {' '.join(peerjob.FIGURES)}; "
                         f"with --never-misses {' '.join(steadyjob.FIGURES)}")  # fmt: skip
     parser.add_argument("--files", type=int, help="the size of every generated tree")
+    parser.add_argument(
+        "--source", type=Path, help="a real tree in the place of every generated one (with --peers --only first)"
+    )
     parser.add_argument("--changed", type=int, default=CHANGED, help="files that a rewind brings back")
     parser.add_argument("--rounds", type=int, help=f"default {ROUNDS}, with --peers {peerjob.ROUNDS}; a round of "
                         "`checkpoint` is 100 checkpoints")  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,21 +25,30 @@ class Case:
 
 
 class Workshop:
-    """``scratch`` is an empty folder; ``real_tree`` a tree that somebody wrote, of which only copies are used."""
+    """``scratch`` is an empty folder; ``real_tree`` a tree that somebody wrote, and ``source`` one that takes the place of
+    every generated one. Only copies of them are used.
+    """
 
-    def __init__(self, scratch: Path, real_tree: Path) -> None:
+    def __init__(self, scratch: Path, real_tree: Path, source: Path | None = None) -> None:
         self.scratch = scratch
         self._real_tree = real_tree
+        self._source = source
         self._corpora: dict[int, Corpus] = {}
         self._cases = 0
 
     def corpus(self, files: int) -> Corpus:
-        """The generated tree of this many files, not to be changed."""
+        """The generated tree of this many files, or the source, not to be changed."""
+        if self._source is not None:
+            return Corpus(root=self._source, files=files_of(self._source))
         if files not in self._corpora:
             root = self.scratch / f"corpus-{files}"
             root.mkdir()
             self._corpora[files] = generate(root, files)
         return self._corpora[files]
+
+    def asked(self, files: int) -> str:
+        """How to ask for that corpus again."""
+        return f"--source {shlex.quote(self._source.name)}" if self._source is not None else f"--files {files}"
 
     def real_tree(self) -> Path:
         """The real tree without what installers and interpreters put there, not to be changed."""
@@ -69,6 +79,11 @@ class Workshop:
         folder = self.scratch / f"case-{self._cases}"
         folder.mkdir()
         return folder
+
+
+def files_of(tree: Path) -> tuple[Path, ...]:
+    """The regular files of a tree, relative to it."""
+    return tuple(sorted(path.relative_to(tree) for path in tree.rglob("*") if path.is_file() and not path.is_symlink()))
 
 
 def _environ() -> dict[str, str]:

@@ -20,6 +20,7 @@ from openoxide.paths import Home
 from tests.faults.crashkit import ack, arm
 from tests.kit import FakeClock
 from tests.kit.box import Box
+from tests.kit.recorded import wait_for_full_pass
 
 SECRET = b"\x00\xff incompressible: q8Zr2"
 FIRST = "# mine\n[retention]\nttl_days = 10  # first\n"
@@ -89,7 +90,8 @@ def mend(folder: Path) -> None:
     box.watch()
     box.stop()
     box.start()  # a pack of its own for what comes next
-    box.watch()  # the pass of the start is over
+    box.watch()
+    wait_for_full_pass(box)  # else it may record the file in the middle of being written
     (box.root / "f").write_bytes(SECRET)
     box.checkpoint()
     newest = max(box.home.blobs.glob("*.pack"))
