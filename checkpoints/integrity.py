@@ -162,7 +162,7 @@ def _table(database: Database, table: str) -> Iterator[Problem]:
             )
 
 
-_SCHEMA = "select type, name, tbl_name, sql from sqlite_master where name not like 'sqlite_%'"
+_SCHEMA = "select type, name, tbl_name, sql from sqlite_master"
 
 
 def _schema(database: Database) -> Iterator[Problem]:
