@@ -21,6 +21,7 @@ _SPECIAL = (b"fifo", b"socket", b"char", b"block")
 _REASONS = tuple(reason.value.encode() for reason in SkipReason)
 _NO_PARTS = (b".", b"..", b"")
 _CODECS = (0, 1)
+MOST_PROBLEMS = 10_000  # a lost worktree row puts each of its versions in doubt: that is not to take all memory
 
 
 class ProblemKind(str, Enum):
@@ -177,11 +178,11 @@ class Replay:
             self._compare_until(row.seq)
             self._seq = row.seq
         if found := row_problem(row):
-            self.problems.append(found)
+            self._tell(found)
         if row.writer != row.writer_row:
             # the state itself is as good as ever
             text = f"there is no writer {row.writer}"
-            self.problems.append(Problem(kind=ProblemKind.REFERENCE, object=row.object, message=text))
+            self._tell(Problem(kind=ProblemKind.REFERENCE, object=row.object, message=text))
         # the one before was told of when it was met
         lost = before is not None and row_problem(before) is not None
         self._doubtful += (found is not None) - lost
@@ -191,6 +192,10 @@ class Replay:
         self._files += (new.kind is Kind.FILE) - (old.kind is Kind.FILE)
         self._bytes += new.size * (new.kind is Kind.FILE) - old.size * (old.kind is Kind.FILE)
         self._skipped += (new.kind is Kind.SKIPPED) - (old.kind is Kind.SKIPPED)
+
+    def _tell(self, problem: Problem) -> None:
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(problem)
 
     def _compare_until(self, seq: int) -> None:
         while self._ahead and self._ahead[-1].seq < seq:
@@ -210,7 +215,7 @@ class Replay:
         if differ:
             place = ((one.worktree, one.number),)
             text = f"{'; '.join(differ)} at {one.seq}"
-            self.problems.append(_of_checkpoint(ProblemKind.MANIFEST, one, text, place))
+            self._tell(_of_checkpoint(ProblemKind.MANIFEST, one, text, place))
 
     def finish(self, head: Sequence[Any] | None) -> None:
         """All rows were added; ``head`` is what the worktree's row says of them: its seq, the sum's 32 bytes, files, bytes
@@ -219,7 +224,7 @@ class Replay:
         self._compare_until(self._seq + 1)
         for one in reversed(self._ahead):
             text = f"it is at {one.seq}, where the timeline ends at {self._seq}"
-            self.problems.append(_of_checkpoint(ProblemKind.REFERENCE, one, text, ((one.worktree, one.number),)))
+            self._tell(_of_checkpoint(ProblemKind.REFERENCE, one, text, ((one.worktree, one.number),)))
         found = (self._seq, sum_to_bytes(self._sum), self._files, self._bytes, self._skipped)
         pairs = zip(_TOTALS, head or (0, sum_to_bytes(0), 0, 0, 0), found, strict=True)
         # beside rows that say nothing only the position is known
@@ -228,7 +233,7 @@ class Replay:
         ]
         if wrong:
             text = "; ".join(f"{name} is {_shown(was)}, not {_shown(is_so)}" for name, was, is_so in wrong)
-            self.problems.append(Problem(kind=ProblemKind.HEAD, object=f"head {self.worktree}", message=text))
+            self._tell(Problem(kind=ProblemKind.HEAD, object=f"head {self.worktree}", message=text))
 
 
 def _of_checkpoint(kind: ProblemKind, one: Sealed, text: str, place: tuple[tuple[int, int], ...]) -> Problem:
@@ -310,18 +315,18 @@ def table_trouble(
 
 
 def merged(problems: Iterable[Problem]) -> list[Problem]:
-    """One problem for all that are of one kind and one object, such as the blobs of a lost pack."""
-    found: dict[tuple[ProblemKind, str], list[Problem]] = {}
-    for problem in problems:
-        found.setdefault((problem.kind, problem.object), []).append(problem)
+    """One problem for all that are of one kind and one object, such as the blobs of a lost pack; the first MOST_PROBLEMS."""
+    found: dict[tuple[ProblemKind, str], tuple[Problem, dict[Any, None], dict[Any, None], dict[Any, None]]] = {}
+    for one in problems:
+        key = (one.kind, one.object)
+        if key in found or len(found) < MOST_PROBLEMS:
+            _, rows, blobs, checkpoints = found.setdefault(key, (one, {}, {}, {}))
+            rows.update(dict.fromkeys(one.rows))
+            blobs.update(dict.fromkeys(one.blobs))
+            checkpoints.update(dict.fromkeys(one.checkpoints))
     return [
-        replace(
-            same[0],
-            rows=tuple(dict.fromkeys(row for one in same for row in one.rows)),
-            blobs=tuple(dict.fromkeys(blob for one in same for blob in one.blobs)),
-            checkpoints=tuple(dict.fromkeys(place for one in same for place in one.checkpoints)),
-        )
-        for same in found.values()
+        replace(first, rows=tuple(rows), blobs=tuple(blobs), checkpoints=tuple(checkpoints))
+        for first, rows, blobs, checkpoints in found.values()
     ]
 
 

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from openoxide.checkpoints import journal
-from openoxide.checkpoints.check import Problem, ProblemKind
+from openoxide.checkpoints.check import MOST_PROBLEMS, Problem, ProblemKind
 from openoxide.checkpoints.hashing import HASH_BYTES
 from openoxide.checkpoints.journal import OperationKind, OutcomeKind, Phase
 from openoxide.checkpoints.model import Certainty, Trigger, WindowKind
@@ -126,17 +126,15 @@ _RULES = (
 )  # fmt: skip
 
 
-def guarded(what: str, look: Callable[[], Iterable[Problem]]) -> list[Problem]:
+def guarded(what: str, look: Callable[[], Iterable[Problem]]) -> Iterator[Problem]:
     """What ``look`` finds; a problem too if the rows cannot be read."""
-    found: list[Problem] = []
     try:
-        found.extend(look())
+        yield from look()
     except StoreDamagedError as error:
-        found.append(Problem(kind=ProblemKind.UNREADABLE, object=what, message=error.message))
+        yield Problem(kind=ProblemKind.UNREADABLE, object=what, message=error.message)
     # a bit of a record's header makes a number a text, which SQLite checks when it writes and not when it reads
     except (TypeError, ValueError, OverflowError) as error:
-        found.append(Problem(kind=ProblemKind.UNREADABLE, object=what, message=f"a value has another type: {error}"))
-    return found
+        yield Problem(kind=ProblemKind.UNREADABLE, object=what, message=f"a value has another type: {error}")
 
 
 def ask(database: Database, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -193,7 +191,7 @@ def rule_problems(database: Database, breathe: Callable[[], None]) -> Iterator[P
 
 
 def _broken(database: Database, rule: _Rule) -> Iterator[Problem]:
-    for name, path, seq in ask(database, rule.query):
+    for name, path, seq in ask(database, f"{rule.query} limit {MOST_PROBLEMS}"):
         rows = ((path, seq),) if path is not None else ()
         yield Problem(kind=rule.kind, object=str(name), message=rule.message, rows=rows)
 

@@ -90,16 +90,19 @@ class Check:
     bytes_read: int = 0
 
     def run(self) -> list[Problem]:
-        """All that is wrong, one problem for each kind and object."""
-        found = [*structure_problems(self.database, self.breathe), *rule_problems(self.database, self.breathe)]
-        found += guarded("versions", self._timelines)
-        found += guarded("live states", self._live)
+        """All that is wrong, one problem for each kind and object, at most MOST_PROBLEMS."""
         packs = Packs(self.home.blobs, 0)
         try:
-            found += guarded("contents", lambda: self._contents(packs))
+            return merged(self._found(packs))
         finally:
             packs.close()
-        return merged(found)
+
+    def _found(self, packs: Packs) -> Iterator[Problem]:
+        yield from structure_problems(self.database, self.breathe)
+        yield from rule_problems(self.database, self.breathe)
+        yield from guarded("versions", self._timelines)
+        yield from guarded("live states", self._live)
+        yield from guarded("contents", lambda: self._contents(packs))
 
     def _timelines(self) -> Iterator[Problem]:
         total = sum(seq for (seq,) in ask(self.database, "select seq from head"))
