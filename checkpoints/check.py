@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from openoxide.checkpoints.hashing import HASH_BYTES, blob_hash, manifest_sum, sum_to_bytes
 from openoxide.checkpoints.model import ABSENT, BlobHash, FileState, Kind, SkipReason
 
+_KINDS = range(len(Kind))
 _FLAGS = range(4)
 _MODES = range(0o10000)
 _SPECIAL = (b"fifo", b"socket", b"char", b"block")
@@ -108,9 +109,9 @@ def path_trouble(path: object) -> str:
 def state_trouble(row: StateRow) -> str:
     """Why no state is recorded like this; empty if one could be."""
     numbers = (row.seq, row.kind, row.mode, row.size, row.mtime_ns, row.flags)
-    if any(type(number) is not int for number in numbers) or row.seq < 1:
+    if {*map(type, numbers)} != {int} or row.seq < 1:
         return "a number in it is none"
-    if row.kind not in iter(Kind):
+    if row.kind not in _KINDS:
         return f"there is no kind {row.kind}"
     if row.mode not in _MODES or row.flags not in _FLAGS or row.size < 0:
         return f"mode {row.mode:#o}, size {row.size} or flags {row.flags} cannot be"

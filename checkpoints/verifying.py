@@ -35,7 +35,7 @@ from openoxide.db import Database
 from openoxide.errors import StoreDamagedError
 from openoxide.paths import Home
 
-# what takes a millisecond or two in Python, during which a thread that seals would wait for the interpreter
+# SQLite lets others run meanwhile; what Python makes of the rows takes it a few milliseconds, with breaths in between
 _PAGE = 100
 _PAGE_PATHS = 1_000  # compared by SQLite, which lets others run
 _CHUNK = 1 << 20
@@ -125,10 +125,10 @@ class Check:
                 )
             for row in page:
                 replay.add(StateRow(*row[:14]), StateRow(*row[14:]) if row[15] is not None else None)
+                self.breathe()
             known = [row[1] for row in page if type(row[1]) is int]
             after = known[-1] if known and len(page) == _PAGE else None
             self.progress("versions", self.checked["versions"] + replay.rows, total, 0)
-            self.breathe()
         replay.finish(head)
         self.checked["versions"] += replay.rows
         self.checked["checkpoints"] += len([*replay.sealed])
@@ -166,6 +166,7 @@ class Check:
                 yield problem
             else:
                 sound.append(row)
+            self.breathe()
         # as they lie there; big ones, which have no pack, last
         sound.sort(key=lambda row: (row.pack is None, row.pack or 0, row.offset, row.inner))
         end: dict[int | None, int] = {}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST_PROBLEMS, MOST_NAMED = 200, 20
 # a thread that seals waits for the interpreter no longer than that at a time, and then has it for a while
-_WORK_SECONDS, _REST_SECONDS = 0.002, 0.001
+_WORK_SECONDS, _REST_SECONDS = 0.001, 0.001
 
 _ROWS_HINT = "keep a copy of the home before anything else; `oxide-ctl restore` still copies what is sound out of it"
 _FILES_HINT = (
