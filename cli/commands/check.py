@@ -13,6 +13,8 @@ from openoxide.health import ERROR
 if TYPE_CHECKING:
     import typer
 
+    from openoxide.daemon.protocol import Progress
+
 _DAMAGED = EXIT_CODES[StoreDamagedError]
 
 
@@ -38,7 +40,8 @@ def check(
         raise UsageError("--seed goes with --sample")
     percent = None if sample is None else _percent(sample)
     with cli.progress("checking") as progress:
-        found = cli.client.check(read_data=read_data, sample=percent, seed=seed, progress=progress)
+        # asked for always: a daemon that tells nothing for ten minutes counts as one that hangs (daemon.caller)
+        found = cli.client.check(read_data=read_data, sample=percent, seed=seed, progress=progress or _unseen)
     damaged = any(problem["severity"] == ERROR for problem in found["problems"])
     answer: dict[str, Any] = {**found, "ok": not found["problems"]}
     if found["problems"]:
@@ -47,6 +50,10 @@ def check(
         answer["error"] = {"kind": kind, "message": text, "hint": found["problems"][0]["hint"]}
     cli.out.answer(answer, lambda: findings.check(found, verbose=cli.out.verbose), colours.DOCTOR)
     return _DAMAGED if damaged else EXIT_FAILED if found["problems"] else EXIT_DONE
+
+
+def _unseen(_progress: Progress) -> None:
+    """Nobody watches."""
 
 
 def _percent(typed: str) -> float:
