@@ -96,7 +96,7 @@ def _late(database: Database, wanted: Mapping[int, Sequence[int]]) -> dict[int, 
     query = "select u.blob, o.worktree, u.path from outcome u join operation o on o.id = u.operation where u.blob is not null"
     found: dict[int, list[tuple[int, bytes]]] = {}
     for blob, worktree, path in ask(database, query) if wanted else ():
-        for index in wanted.get(blob, ()):
+        for index in wanted.get(blob, ()) if isinstance(path, bytes) else ():
             found.setdefault(index, []).append((worktree, path))
     return found
 
@@ -104,4 +104,5 @@ def _late(database: Database, wanted: Mapping[int, Sequence[int]]) -> dict[int, 
 def _paths(database: Database, ones: Sequence[Held]) -> list[bytes]:
     ids = dict.fromkeys(one.path for one in ones)
     found = (ask(database, "select path from path where id = ?", (number,)) for number in ids)
-    return [row[0] for rows in found for row in rows]
+    # a bit of a record's header makes it a text; check tells of that by itself
+    return [path for rows in found for (path,) in rows if isinstance(path, bytes)]

@@ -79,8 +79,8 @@ def checked(
     unnamed = Unnamed([], [])
     about: Sequence[Mapping[int, Affected]] = [{}] * len(problems)
     roots: dict[int, str] = {}
-    # what is left of a database that cannot be read was told by the check itself
-    with suppress(StoreDamagedError):
+    # what cannot be read, or has another type, was told by the check itself; only what it is about is not known then
+    with suppress(StoreDamagedError, TypeError, ValueError, AttributeError):
         unnamed = unnamed_files(database, home)
         about = affected(database, problems, breathe)
         roots = _roots(database)

@@ -356,6 +356,14 @@ def test_a_database_that_is_none_is_a_problem_and_no_crash(home):
     assert told(home) == {"unreadable"}
 
 
+def test_a_path_that_became_a_text_is_told_and_no_crash(home):
+    """The record of a path in its table: four bytes of header, of which the last is its type; even is bytes, odd a text."""
+    at = home.timeline_db.read_bytes().index(b"\x04\x00\x09\x10f1")
+    flip(home.timeline_db, at + 3)
+
+    assert {"sqlite", "value"} <= told(home)
+
+
 def test_nothing_in_the_home_changes(home):
     before = tree_of(home.folder)
 
