@@ -276,6 +276,16 @@ def _decode(text: str) -> FileState:
     return FileState(**{**fields, "kind": Kind(fields["kind"])})
 
 
+def is_state(text: str) -> bool:
+    """Whether a step's text can be read as a state."""
+    try:
+        _decode(text)
+    # what b64decode, Kind and FileState say of fields that are none of theirs
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return False
+    return True
+
+
 def _signed(ino: int | None) -> int | None:
     return signed(ino) if ino is not None else None
 

@@ -41,9 +41,12 @@ PLAIN, ZSTD = 0, 1
 ZSTD_LEVEL = 1
 _HEADER = struct.Struct("<4sBHII")
 _ENTRY = struct.Struct(f"<{HASH_BYTES}sI")
+# a frame's header and the longest table of names that it can have
+_MOST_HEAD_BYTES = _HEADER.size + 0xFFFF * _ENTRY.size
 _CHUNK = 1 << 20
 # no more digits than SQLite's integers hold
 _NUMBERED = re.compile(r"([0-9]{8,12})\.pack(?:\.aside)?")
+_NAMED = re.compile(f"[0-9a-f]{{{2 * HASH_BYTES}}}")
 _COPYING = re.compile(r"[0-9a-f]{16}\.tmp")
 
 
@@ -71,6 +74,15 @@ class Frame:
     codec: int
 
 
+class Header(NamedTuple):
+    """What a frame says of itself. ``entries``: name, place in the frame and size of each of its blobs."""
+
+    codec: int
+    stored: int
+    raw: int
+    entries: frozenset[tuple[BlobHash, int, int]]
+
+
 def compressor() -> zstandard.ZstdCompressor:
     """For frames; to be used by one thread. Making one costs as much as packing a small file does."""
     return zstandard.ZstdCompressor(level=ZSTD_LEVEL)
@@ -91,6 +103,27 @@ def _encode(frame: Frame) -> tuple[bytes, int]:
     head = _HEADER.pack(MAGIC, frame.codec, len(frame.names), len(frame.payload), frame.raw)
     table = b"".join([_ENTRY.pack(name, size) for name, size in frame.names])
     return head + table + frame.payload, len(head) + len(table)
+
+
+def header_at_end(region: bytes) -> Header | None:
+    """The header of the frame whose payload begins where ``region`` ends; None if it does not end in one."""
+    start = region.find(MAGIC)
+    while start >= 0 and len(region) - start >= _HEADER.size:
+        _, codec, count, stored, raw = _HEADER.unpack_from(region, start)
+        table = start + _HEADER.size
+        # what lies before may hold these four bytes too, and then leads elsewhere
+        if table + count * _ENTRY.size == len(region):
+            return Header(codec, stored, raw, _entries(region[table:]))
+        start = region.find(MAGIC, start + 1)
+    return None
+
+
+def _entries(table: bytes) -> frozenset[tuple[BlobHash, int, int]]:
+    entries, inner = [], 0
+    for name, size in _ENTRY.iter_unpack(table):
+        entries.append((BlobHash(name), inner, size))
+        inner += size
+    return frozenset(entries)
 
 
 class Packs:
@@ -220,6 +253,31 @@ class Packs:
         except (OSError, zstandard.ZstdError, MemoryError) as error:  # a damaged frame may claim any size
             require_descriptors(error)
             raise StoreDamagedError(f"pack {place.pack} cannot be read at {place.offset}: {error}") from error
+
+    def header(self, place: Place, after: int) -> Header | None:
+        """The header of a frame in a pack, looked for behind ``after``; None where there is none. Raises OSError."""
+        assert place.pack is not None
+        start = min(max(after, place.offset - _MOST_HEAD_BYTES), place.offset)
+        fd = os.open(pack_name(place.pack), os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._packs.fd())
+        try:
+            return header_at_end(os.pread(fd, place.offset - start, start))
+        finally:
+            os.close(fd)
+
+    def length(self, place: Place, name: BlobHash) -> int | None:
+        """How long the file is that ``place`` is in, for a big blob its own; None where there is none."""
+        folder, file = (self._packs, pack_name(place.pack)) if place.pack is not None else (self._bigs, name.hex())
+        try:
+            # a link is followed: a pack may have been moved to another disk
+            found = os.stat(file, dir_fd=folder.fd())
+        except OSError as error:
+            require_descriptors(error)
+            return None
+        return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+    def bigs(self) -> list[str]:
+        """The names of the big blobs' files."""
+        return [name for name in os.listdir(self._bigs.fd()) if _NAMED.fullmatch(name) and self._bigs.holds(name)]
 
     def add_big(self, source: BinaryIO) -> tuple[BlobHash, Place]:
         """Copy ``source`` into a file of its own, durable under its hash when this returns."""

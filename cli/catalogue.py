@@ -30,6 +30,7 @@ COMMANDS = {
     "projects move": Entry("projects", "move", "let a history follow a directory that was moved"),
     "projects join": Entry("projects", "join", "declare two worktrees one project"),
     "du": Entry("du", "du", "show what is stored where, and for what"),
+    "check": Entry("check", "check", "look whether the store holds what it says"),
     "config list": Entry("config", "list_all", "list the settings with their defaults"),
     "config get": Entry("config", "get", "print one setting"),
     "config set": Entry("config", "change", "change one setting"),
@@ -61,7 +62,7 @@ COMMANDS = {
 }
 
 NOT_BUILT = frozenset(
-    "expire prune purge check repair resume fork export import share sessions memory agents service".split()
+    "expire prune purge repair resume fork export import share sessions memory agents service".split()
 )
 
 EXIT_STATUS = {

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from openoxide.daemon.client import Client
-from openoxide.errors import StoreReadOnlyError
+from openoxide.errors import StoreDamagedError, StoreReadOnlyError
 
 if TYPE_CHECKING:
     from openoxide.daemon.protocol import ProgressCallback
 
 NOTE = "the store cannot be written: it was read without a daemon, and nothing is recorded"
+DAMAGED_NOTE = "no daemon starts with this store: it was checked without one"
 
 
 class ReadingClient(Client):
@@ -26,21 +27,26 @@ class ReadingClient(Client):
         try:
             return super().call(name, request, progress)
         except StoreReadOnlyError:
-            answer = self._look(name, request)
-            assert isinstance(answer, dict)
-            return {"ok": True, **answer}
+            answer = self._look(name, request, NOTE)
+        except StoreDamagedError:
+            if name != "check":
+                raise
+            # no daemon starts on what it is asked to look at
+            answer = self._look(name, request, DAMAGED_NOTE)
+        assert isinstance(answer, dict)
+        return {"ok": True, **answer}
 
     def call_bytes(self, name: str, request: Mapping[str, Any]) -> bytes:
         try:
             return super().call_bytes(name, request)
         except StoreReadOnlyError:
-            answer = self._look(name, request)
+            answer = self._look(name, request, NOTE)
             assert isinstance(answer, bytes)
             return answer
 
-    def _look(self, name: str, request: Mapping[str, Any]) -> dict[str, Any] | bytes:
+    def _look(self, name: str, request: Mapping[str, Any], note: str) -> dict[str, Any] | bytes:
         from openoxide.daemon import offline  # noqa: PLC0415 half of the daemon comes with it
 
         answer = offline.answer(name, dict(request), os.environ)
-        self._note(NOTE)
+        self._note(note)
         return answer

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         ShowAnswer,
         WindowAnswer,
     )
-    from openoxide.daemon.protocol.health import DoctorAnswer, DuAnswer, LeaveAnswer, StatusAnswer
+    from openoxide.daemon.protocol.health import CheckAnswer, DoctorAnswer, DuAnswer, LeaveAnswer, StatusAnswer
     from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer, PauseAnswer, SurveyAnswer, WatchAnswer
     from openoxide.daemon.protocol.rewinds import RewindAnswer
 
@@ -32,6 +32,18 @@ class Client(Caller):
 
     def du(self) -> DuAnswer:
         return cast("DuAnswer", self.call("du", {}))
+
+    def check(
+        self,
+        *,
+        read_data: bool = False,
+        sample: float | None = None,
+        seed: int | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> CheckAnswer:
+        """``sample``: the percentage of all contents that is read; drawn by ``seed``, which is made up where it is None."""
+        request = _given(read_data=read_data, sample=sample, seed=seed)
+        return cast("CheckAnswer", self.call("check", request, progress))
 
     def projects(self) -> Items:
         return cast("Items", self.call("projects", {}))

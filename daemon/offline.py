@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,17 @@ from openoxide.checkpoints.schema import check_version
 from openoxide.checkpoints.timeline import Timeline
 from openoxide.clock import SystemClock
 from openoxide.daemon.answers import time_or_none
+from openoxide.daemon.operations.checking import checked
 from openoxide.daemon.operations.looking import View, holds
 from openoxide.daemon.operations.measuring import measured
 from openoxide.daemon.protocol import printable
 from openoxide.daemon.requests import path
 from openoxide.daemon.routes import LOOKING
 from openoxide.db import Database
-from openoxide.errors import NotFoundError, OpenOxideError, StoreReadOnlyError
-from openoxide.paths import home_from
+from openoxide.errors import NotFoundError, OpenOxideError, StoreDamagedError, StoreReadOnlyError
+from openoxide.paths import Home, home_from
 
-ANSWERABLE = frozenset({*LOOKING, "status", "du"})
+ANSWERABLE = frozenset({*LOOKING, "status", "du", "check"})
 
 
 def answer(name: str, request: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any] | bytes:
@@ -38,11 +39,14 @@ def answer(name: str, request: dict[str, Any], environ: Mapping[str, str]) -> di
     home = home_from(dict(environ))
     if name not in ANSWERABLE:
         raise StoreReadOnlyError(
-            f"{home.folder} cannot be written", hint="status, log, show, diff, history, du, cat and restore still work"
+            f"{home.folder} cannot be written",
+            hint="status, log, show, diff, history, du, check, cat and restore still work",
         )
     if not home.timeline_db.exists():
         raise StoreReadOnlyError(f"{home.folder} cannot be written and holds no store", hint="make it writable")
     with _database(home.timeline_db) as database:
+        if name == "check":
+            return _checked(database, home, request)
         check_version(database)
         timeline = Timeline(home, read_only=database)
         try:
@@ -55,6 +59,13 @@ def answer(name: str, request: dict[str, Any], environ: Mapping[str, str]) -> di
             return found
         finally:
             timeline.close()
+
+
+def _checked(database: Database, home: Home, request: dict[str, Any]) -> dict[str, Any]:
+    # that a damaged database does not tell its version is one of the problems, and no reason to look no further
+    with suppress(StoreDamagedError):
+        check_version(database)
+    return {**checked(database, home, request, lambda _: None, lambda: None)}
 
 
 @contextmanager

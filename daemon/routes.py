@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from openoxide.clock import rfc3339
 from openoxide.daemon.operations import (
+    checking,
     checkpointing,
     declaring,
     examining,
@@ -60,6 +61,7 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "projects_join": moving.join,
     "status": watching.status,
     "du": measuring.du,
+    "check": checking.check,
     "stop": watching.stop,
     "checkpoint": checkpointing.checkpoint,
     "pin": keeping.pin,

@@ -97,6 +97,43 @@ class DoctorAnswer(TypedDict):
     daemon: dict[str, Any]
 
 
+class AffectedObject(TypedDict):
+    """What a problem of the store means for one worktree: at most 20 of its paths and checkpoints, and how many there are."""
+
+    root: str
+    paths: list[PathEntry]
+    path_count: int
+    checkpoints: list[int]
+    checkpoint_count: int
+
+
+class CheckProblem(TypedDict):
+    """One finding of ``check``. ``severity`` is ``error`` or ``warning``; ``hint`` says what helps."""
+
+    kind: str
+    severity: str
+    object: str
+    message: str
+    hint: str
+    affected: list[AffectedObject]
+
+
+class CheckAnswer(TypedDict):
+    """``check``, as the daemon sees it. At most 200 of ``problem_count`` problems; ``checked`` counts what was looked at
+    (versions, checkpoints, paths, contents, read); ``sampled``: percent and seed, None where none was drawn; ``unnamed``:
+    files that no row names, which is no harm, at most 20 of ``unnamed_count``.
+    """
+
+    ok: bool
+    problems: list[CheckProblem]
+    problem_count: int
+    checked: dict[str, int]
+    bytes_read: int
+    sampled: dict[str, float] | None
+    unnamed: list[str]
+    unnamed_count: int
+
+
 class LeaveAnswer(TypedDict):
     """``leave``, before an uninstall: staging folders by their absolute paths."""
 

@@ -53,6 +53,10 @@ JOINED = {"ok": True, "project": "p", "roots": ["/a", "/b"]}
 UNWATCHED = {"ok": True, "root": "/src/app", "checkpoints": 1, "history_deleted": True, "remaining_bytes": 0}
 PAUSED = {"ok": True, "root": "/src/app", "paused_at": NOON, "paused_until": NOON, "checkpoint": checkpoint()}
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
+CHECKED = {"ok": True, "problems": [], "problem_count": 0, "checked": {}, "bytes_read": 0, "sampled": None} | {
+    "unnamed": [],
+    "unnamed_count": 0,
+}
 HERE = "/work"
 PLAIN_REWIND = {"checkpoint": "42", "exact": False, "conflict": "keep", "touch": False, "paths": [], "dry_run": False}
 ONLY_P = {**{key: value for key, value in PLAIN_REWIND.items() if key != "checkpoint"}, "turn": "p"}
@@ -64,6 +68,9 @@ ASKED = [
     ("projects join /a b", "projects_join", JOINED, {"a": "/a", "b": f"{HERE}/b"}),
     ("doctor --fix", "doctor", EXAMINED, {"fix": True}),
     ("du", "du", MEASURED, {}),
+    ("check", "check", CHECKED, {"read_data": False}),
+    ("check --read-data", "check", CHECKED, {"read_data": True}),
+    ("check --sample 2.5% --seed 7", "check", CHECKED, {"read_data": False, "sample": 2.5, "seed": 7}),
     ("stop", "stop", {"ok": True}, {}),
     ("watch", "watch", WATCHED, {"path": HERE, "allow_broad": False}),
     ("watch sub --allow-broad", "watch", WATCHED, {"path": f"{HERE}/sub", "allow_broad": True}),

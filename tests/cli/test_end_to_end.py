@@ -229,6 +229,7 @@ def test_a_store_that_cannot_be_written_is_still_read(machine, project, tmp_path
     lines = [
         "status",
         "du",
+        "check --read-data",
         "show last",
         "diff 1 last",
         "history src/a.py",

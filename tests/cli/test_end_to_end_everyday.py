@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from tests.cli.contract import CHECKPOINT, IDENT, TIME, paths, sealed
@@ -85,6 +88,39 @@ def test_du_tells_of_every_part_and_worktree(machine, project):
     assert str(machine.home) in machine.run("du").text
 
 
+def test_check_finds_a_store_sound_and_then_damaged(machine, project):
+    sealed(machine)
+    sound = machine.json("check", "--sample", "100%")
+    assert (sound["problems"], sound["sampled"]) == ([], None)
+    assert sound["checked"]["contents"] == sound["checked"]["read"] > 0
+    for pack in (machine.home / "blobs").glob("*.pack"):
+        pack.unlink()
+
+    damaged = machine.json("check", code=7)
+
+    assert {problem["kind"] for problem in damaged["problems"]} == {"file_missing"}
+    assert damaged["error"]["kind"] == "store_damaged"
+    assert damaged["problems"][0]["affected"][0]["checkpoints"]
+
+
+def test_check_looks_at_what_no_daemon_starts_on(machine, project):
+    sealed(machine)
+    machine.json("stop")
+    timeline = machine.home / "timeline.db"
+    with closing(sqlite3.connect(timeline)) as db:
+        (page,) = db.execute("select rootpage from sqlite_master where name = 'worktree'").fetchone()
+        (size,) = db.execute("pragma page_size").fetchone()
+    with timeline.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(bytes(size))
+
+    answer = machine.json("check", code=7)
+
+    assert machine.failure("status", code=7)["kind"] == "store_damaged"
+    assert {"sqlite", "unreadable"} & {problem["kind"] for problem in answer["problems"]}
+    assert "it was checked without one" in machine.run("check").complaint
+
+
 def test_a_setting_counts_from_the_next_daemon_on(machine, project):
     before = machine.json("config", "set", "retention.ttl_days", "60d")
     assert (before["previous"], before["value"], before["restart_needed"]) == (30, 60, True)
@@ -97,7 +133,9 @@ def test_a_setting_counts_from_the_next_daemon_on(machine, project):
     assert machine.json("config", "get", "retention.ttl_days")["value"] == 60
 
 
-@pytest.mark.parametrize("line", ["history src/a.py", "history --deleted", "history --search one", "du", "pin last"])
+@pytest.mark.parametrize(
+    "line", ["history src/a.py", "history --deleted", "history --search one", "du", "check", "pin last"]
+)
 def test_text_answers_have_no_control_characters(machine, project, line):
     (project / "a\x1b[31m\u202eb").write_text("one")
     machine.json("checkpoint", "-m", "caf\N{LATIN SMALL LETTER E WITH ACUTE}")

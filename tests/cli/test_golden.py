@@ -60,6 +60,14 @@ def open_to_others(machine: Sealed) -> None:
     machine.home.chmod(0o755)
 
 
+def lose_a_pack(machine: Sealed) -> None:
+    (machine.home / "blobs" / "00000001.pack").rename(machine.home.parent / "lost")
+
+
+def bring_it_back(machine: Sealed) -> None:
+    (machine.home.parent / "lost").rename(machine.home / "blobs" / "00000001.pack")
+
+
 Step = tuple[str, str] | Callable[[Sealed], None]
 IN_COLOUR = "-in-colour"  # what a screen is called that was taken on a terminal
 
@@ -132,6 +140,10 @@ STORY: list[Step] = [
     ("status-in-colour", "status"),
     ("projects", "projects"),
     ("du", "du"),
+    ("check", "check --read-data"),
+    lose_a_pack,
+    ("check-damaged", "check"),
+    bring_it_back,
     ("doctor", "doctor"),
     open_to_others,
     ("doctor-finding", "doctor"),

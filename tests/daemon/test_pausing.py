@@ -116,6 +116,7 @@ READING = [
         ("status", {}),
         ("projects", {}),
         ("du", {}),
+        ("check", {"read_data": True}),
         ("doctor", {}),
         ("survey", {}),
         ("unwatch", {"dry_run": True}),

@@ -1,0 +1,149 @@
+"""``check``: whether the store holds what it says. Changes nothing, and works without a daemon."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from openoxide.checkpoints import store
+from openoxide.checkpoints.affected import Affected, affected
+from openoxide.checkpoints.check import Problem, ProblemKind
+from openoxide.checkpoints.verifying import Check, Reading, Unnamed, unnamed_files
+from openoxide.daemon.protocol import path_entry, printable
+from openoxide.daemon.protocol.health import AffectedObject, CheckAnswer, CheckProblem
+from openoxide.daemon.requests import Request, flag, number
+from openoxide.db import Database
+from openoxide.errors import FailedError, StoreDamagedError, UsageError
+from openoxide.health import ERROR, WARNING, home_problems
+from openoxide.paths import Home
+
+if TYPE_CHECKING:
+    from openoxide.daemon.server import Reporter
+    from openoxide.daemon.service import Service
+
+MOST_PROBLEMS, MOST_NAMED = 200, 20
+# a thread that seals waits for the interpreter no longer than that at a time, and then has it for a while
+_WORK_SECONDS, _REST_SECONDS = 0.001, 0.001
+
+_ROWS_HINT = "keep a copy of the home before anything else; `oxide-ctl restore` still copies what is sound out of it"
+_FILES_HINT = (
+    "keep a copy of the home, and bring the file back from a backup: what it holds cannot be given back without it"
+)
+_HINTS: Mapping[ProblemKind, str] = {
+    ProblemKind.FILE_MISSING: _FILES_HINT,
+    ProblemKind.FILE_SHORT: _FILES_HINT,
+    ProblemKind.FRAME: _FILES_HINT,
+    ProblemKind.CONTENT: _FILES_HINT,
+    ProblemKind.MODE: "`oxide-ctl doctor --fix` takes their rights away",
+    ProblemKind.FOREIGN: "`oxide-ctl doctor` tells of packs of another timeline.db; the next start sets them aside",
+}
+_WARNINGS = frozenset({ProblemKind.MODE, ProblemKind.FOREIGN})
+
+
+def check(service: Service, request: Request, report: Reporter) -> CheckAnswer:
+    """``check``."""
+    breathe = _Breath(service.stop_requested.is_set)
+    return checked(service.timeline.database, service.home, request, report, breathe)
+
+
+class _Breath:
+    """Lets others go first; ends the check where the daemon does."""
+
+    def __init__(self, is_ending: Callable[[], bool]) -> None:
+        self._is_ending = is_ending
+        self._since = time.monotonic()
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._since < _WORK_SECONDS:
+            return
+        if self._is_ending():
+            raise FailedError("the daemon ends, and the check with it", hint="check again")
+        time.sleep(_REST_SECONDS)
+        self._since = time.monotonic()
+
+
+def checked(
+    database: Database, home: Home, request: Request, report: Reporter, breathe: Callable[[], None]
+) -> CheckAnswer:
+    """The whole home. ``breathe`` is called each few milliseconds."""
+    reading = _reading(request)
+
+    def progress(stage: str, done: int, total: int, size: int) -> None:
+        report({"stage": stage, "done": done, "total": max(done, total), "bytes": size})
+
+    run = Check(database=database, home=home, reading=reading, breathe=breathe, progress=progress)
+    problems = [*run.run(), *_of_modes(home)]
+    unnamed = Unnamed([], [])
+    about: Sequence[Mapping[int, Affected]] = [{}] * len(problems)
+    roots: dict[int, str] = {}
+    # what cannot be read, or has another type, was told by the check itself; only what it is about is not known then
+    with suppress(StoreDamagedError, TypeError, ValueError, AttributeError):
+        unnamed = unnamed_files(database, home)
+        about = affected(database, problems, breathe)
+        roots = _roots(database)
+    foreign = [_problem(_foreign(name), {}, roots) for name in unnamed.foreign]
+    told = [
+        _problem(problem, of_problem, roots)
+        for problem, of_problem in zip(problems, about, strict=True)
+        # a content that nothing is about is one that nothing names any more
+        if of_problem or problem.kind is not ProblemKind.CONTENT or not roots
+    ] + foreign
+    return {
+        "ok": True,
+        "problems": told[:MOST_PROBLEMS],
+        "problem_count": len(told),
+        "checked": dict(run.checked),
+        "bytes_read": run.bytes_read,
+        "sampled": {"percent": reading.share * 100, "seed": reading.seed} if reading and reading.share < 1 else None,
+        "unnamed": unnamed.ours[:MOST_NAMED],
+        "unnamed_count": len(unnamed.ours),
+    }
+
+
+def _reading(request: Request) -> Reading | None:
+    percent = request.get("sample")
+    if percent is None:
+        return Reading() if flag(request, "read_data") else None
+    if isinstance(percent, bool) or not isinstance(percent, int | float) or not 0 < percent <= 100:
+        raise UsageError("a sample is more than 0 % and at most 100 %")
+    seed = number(request, "seed", least=0)
+    return Reading(share=percent / 100, seed=int.from_bytes(os.urandom(4), "little") if seed is None else seed)
+
+
+def _of_modes(home: Home) -> list[Problem]:
+    found = [problem for problem in home_problems(home, fix=False) if problem.kind == "home_permissions"]
+    return [Problem(kind=ProblemKind.MODE, object=str(home.folder), message=problem.message) for problem in found]
+
+
+def _foreign(name: str) -> Problem:
+    return Problem(kind=ProblemKind.FOREIGN, object=name, message="no row names it, and this timeline.db never made it")
+
+
+def _roots(database: Database) -> dict[int, str]:
+    with database.reading() as db:
+        return {worktree.id: printable(os.fsdecode(worktree.root)) for worktree in store.worktrees(db)}
+
+
+def _problem(problem: Problem, about: Mapping[int, Affected], roots: Mapping[int, str]) -> CheckProblem:
+    return {
+        "kind": problem.kind.value,
+        "severity": WARNING if problem.kind in _WARNINGS else ERROR,
+        "object": printable(problem.object),
+        "message": printable(problem.message),
+        "hint": _HINTS.get(problem.kind, _ROWS_HINT),
+        "affected": [_affected(of_one, roots.get(worktree, "")) for worktree, of_one in sorted(about.items())],
+    }
+
+
+def _affected(found: Affected, root: str) -> AffectedObject:
+    paths, numbers = list(dict.fromkeys(found.paths)), sorted(set(found.checkpoints))
+    return {
+        "root": root,
+        "paths": [path_entry(path) for path in paths[:MOST_NAMED]],
+        "path_count": len(paths),
+        "checkpoints": numbers[:MOST_NAMED],
+        "checkpoint_count": len(numbers),
+    }
