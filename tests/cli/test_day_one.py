@@ -126,6 +126,7 @@ SAID = {
     "Stop for an hour": "paused",
     "Does it protect me now?": "watching",
     "What do you store, and where?": "contents",
+    "Is all of it still sound?": "nothing is wrong",
     "Leave something out": "",
     "Get rid of you": "would be removed",
 }
