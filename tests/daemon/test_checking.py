@@ -23,10 +23,16 @@ from tests.kit.box import Box
 KIB = 1 << 10
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _as_the_daemon_has_it():
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
 @contextmanager
 def filled(folder):
-    """Checkpoints of every kind of state, with a turn, and a rewind that was undone; modes as the daemon's start sets them."""
-    os.umask(0o077)
+    """Checkpoints of every kind of state, with a turn, and a rewind that was undone."""
     with Box(folder) as box:
         for number in range(8):
             (box.root / f"f{number}").write_text(f"line {number}\n" * (1 + 40 * number))

@@ -16,9 +16,15 @@ from tests.kit import FakeClock
 from tests.kit.box import Box
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _as_the_daemon_has_it():
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture
 def box(tmp_path):
-    os.umask(0o077)
     with Box(tmp_path, clock=FakeClock()) as box:
         yield box
 

@@ -49,10 +49,16 @@ BESIDE = {
 }  # fmt: skip
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _as_the_daemon_has_it():
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory) -> Home:
     """Small contents together, one alone, one that does not compress, and two in files of their own."""
-    os.umask(0o077)
     made = random.Random(0)
     with Box(tmp_path_factory.mktemp("flips")) as box:
         for number in range(60):
