@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import threading
-import time
 
 import pytest
 
@@ -167,42 +166,3 @@ def test_while_others_record_nothing_is_found(box):
     assert found == [[]] * 5
     assert failures == []
     assert len(sealed) > 5
-
-
-@pytest.mark.slow
-def test_no_checkpoint_waits_20_ms_for_a_check(box):
-    """Of two series that take turns, the median of the one beside a check; the machine itself is as slow for both."""
-    for number in range(20_000):
-        folder = box.root / f"d{number % 100}"
-        folder.mkdir(exist_ok=True)
-        (folder / f"f{number}").write_text(f"{number}\n" * 20)
-    box.watch()
-    make_private(box.home.folder)
-
-    def seals(count):
-        taken = []
-        for number in range(count):
-            (box.root / "changing").write_text(str(number))
-            before = time.monotonic()
-            box.checkpoint()
-            taken.append((time.monotonic() - before) * 1000)
-        return sorted(taken)
-
-    seals(5)
-    alone = seals(60)
-    ended = threading.Event()
-
-    def look():
-        while not ended.is_set():
-            assert problems(box) == []
-
-    checker = threading.Thread(target=look)
-    checker.start()
-    beside = seals(60)
-    ended.set()
-    checker.join()
-    for what, taken in (("alone", alone), ("beside a check", beside)):
-        print(f"{what}: median {taken[30]:.1f} ms, nine of ten {taken[54]:.1f} ms, longest {taken[-1]:.1f} ms")
-
-    assert beside[30] - alone[30] < 20
-    assert beside[54] - alone[54] < 20
