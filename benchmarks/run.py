@@ -87,7 +87,7 @@ def _report(folder: Path, options: argparse.Namespace, command: str) -> Report:
         measured = [row for task in _tasks(workshop, field, stages, options) for row in rows(task)]
     job = _job(options)
     return Report(
-        name=f"{job.name}-{options.source.name if options.source else options.files}" if options.files else job.name,
+        name=_name(job, options),
         title=job.title,
         notes=peerjob.notes(field) if options.peers else job.notes,
         date=date,
@@ -97,6 +97,12 @@ def _report(folder: Path, options: argparse.Namespace, command: str) -> Report:
         seconds=time.monotonic() - began,
         rows=measured,
     )
+
+
+def _name(job: Job, options: argparse.Namespace) -> str:
+    if options.source:
+        return f"{job.name}-{options.source.name}"
+    return f"{job.name}-{options.files}" if options.never_misses and options.files else job.name
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
