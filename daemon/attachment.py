@@ -174,9 +174,10 @@ class Attachment:
 
     def _mark_new(self) -> None:
         """What is watched anew may have changed before."""
-        for node in self._new:
+        new = set(self._new)  # thousands, where a rule lets a large folder in
+        for node in new:
             where = node.path()
-            if where is not None and node.parent not in self._new:
+            if where is not None and node.parent not in new:
                 self._report.mark(where, recursive=True)
         self._new.clear()
 

@@ -97,9 +97,8 @@ class Service:
         if not 0 < watched.watch.pending <= RECORD_PATHS:
             return
         with self.timeline.database.reading() as db:
-            if journal.open_operations(
-                db, watched.worktree.id
-            ):  # what it left half done is not to be recorded as anybody's
+            # what an operation has left half done is not to be recorded as anybody's
+            if journal.open_operations(db, watched.worktree.id):
                 return
         try:
             watched.seal(Label(trigger=Trigger.QUIET, turn=watched.only_turn, only_if_changed=True))

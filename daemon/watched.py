@@ -403,9 +403,13 @@ class Watched:
         """
         if not unentered:
             return
-        with self._timeline.live(self.worktree.id) as live:
-            live.expect(unentered)
-            rows = {path: live.one(path) for path in unentered}
+        try:
+            with self._timeline.live(self.worktree.id) as live:
+                live.expect(unentered)
+                rows = {path: live.one(path) for path in unentered}
+        except BaseException:  # not asked now, they would never be watched
+            self._watch.give_back({}, (), unentered)
+            raise
         for path, row in rows.items():
             if row is not None and row.kind == Kind.DIRECTORY:
                 self._pruner.forget(split(path)[0])
