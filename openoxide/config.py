@@ -10,11 +10,12 @@ import re
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from openoxide.errors import ConflictError, FailedError, OpenOxideError, RefusedError, UsageError
 from openoxide.fileio import read_regular, replace_file, write_errors
@@ -231,21 +232,29 @@ def _refuse_link(home: Home) -> None:
 
 
 def _given(text: str) -> set[str]:
-    tables = tomllib.loads(text)
-    return {f"{section}.{key}" for section, table in tables.items() for key in table}
+    return _keys("", tomllib.loads(text))
+
+
+def _keys(prefix: str, table: Mapping[str, object]) -> set[str]:
+    found: set[str] = set()
+    for name, value in table.items():
+        found |= _keys(f"{prefix}{name}.", value) if isinstance(value, dict) else {prefix + name}
+    return found
 
 
 def _with(text: str, key: str, value: Value) -> str:
     import tomlkit  # noqa: PLC0415 only a change needs it, and reading is what is done often
     from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
 
-    section, _, name = key.partition(".")
+    *sections, name = key.split(".")
     try:
         document = tomlkit.parse(text)
-        if section not in document:
-            document[section] = tomlkit.table()
-        table = document[section]
-        assert isinstance(table, dict), "the settings were read from this text"
+        table: MutableMapping[str, Any] = document
+        for section in sections:
+            if section not in table:
+                table[section] = tomlkit.table()
+            table = table[section]
+            assert isinstance(table, dict), "the settings were read from this text"
         table[name] = list(value) if isinstance(value, tuple) else value
         return tomlkit.dumps(document)
     except TOMLKitError as error:
@@ -257,7 +266,7 @@ def _template() -> str:
     lines = ["# Settings of OpenOxide. A key that is left out has its default, as shown here."]
     section = ""
     for key, value in flat(Settings()).items():
-        head, _, name = key.partition(".")
+        head, _, name = key.rpartition(".")
         if head != section:
             section = head
             lines += ["", f"[{section}]"]

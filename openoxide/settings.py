@@ -27,10 +27,28 @@ class CaptureSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThinSettings:
+    """For how long, by age, every automatic checkpoint is kept, and one an hour; after that one a day."""
+
+    all_days: int = 1
+    hourly_days: int = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSettings:
-    """How long unpinned checkpoints are promised to be kept."""
+    """How long unpinned checkpoints are promised to be kept, and what may cut that short. A number of bytes that is 0
+    is no limit.
+    """
 
     ttl_days: int = 30
+    # from the day on that a checkpoint is forgotten: as long as it can be taken back
+    trash_days: int = 7
+    # of one project's worktrees together, trash included
+    quota_bytes: int = 0
+    total_quota_bytes: int = 0
+    # 0, since what fills the disk is seldom the history, and a promise is not broken for somebody else's files
+    min_free_bytes: int = 0
+    thin: ThinSettings = field(default_factory=ThinSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +61,12 @@ class Settings:
 
 Value = int | tuple[str, ...]
 
-NOT_BUILT = frozenset(
-    "retention.trash_days retention.quota_bytes retention.total_quota_bytes retention.min_free_bytes retention.thin "
-    "summarizer.command memory.worktrees memory.policy".split()
-)
+NOT_BUILT = frozenset("summarizer.command memory.worktrees memory.policy".split())
 """Keys that nothing honours yet: accepting one would be a promise."""
 
-_SECTIONS: dict[str, type[CaptureSettings | RetentionSettings]] = {
+Section = CaptureSettings | RetentionSettings | ThinSettings
+
+_SECTIONS: dict[str, type[Section]] = {
     "capture": CaptureSettings,
     "retention": RetentionSettings,
 }
@@ -84,17 +101,20 @@ def parse_settings(text: str, path: Path) -> Settings:
             # a section that is known but not built is no mistake in spelling
             later = name not in _SECTIONS and any(key.startswith(f"{name}.") for key in NOT_BUILT)
             raise _unknown(path, f"section [{name}]", [*_SECTIONS], later=later)
-        sections[name] = _section(path, name, table)
+        sections[name] = _section(path, name, table, _SECTIONS[name])
     return Settings(**sections)
 
 
 def flat(settings: Settings) -> dict[str, Value]:
-    """Every key with its value, as ``capture.quiet_ms``."""
-    return {
-        f"{name}.{key.name}": getattr(getattr(settings, name), key.name)
-        for name, cls in _SECTIONS.items()
-        for key in fields(cls)
-    }
+    """Every key with its value, as ``capture.quiet_ms``; those of a table in a section follow the section's own."""
+    return {key: value for name in _SECTIONS for key, value in _flat(name, getattr(settings, name)).items()}
+
+
+def _flat(name: str, section: Section) -> dict[str, Value]:
+    values = {f"{name}.{key.name}": getattr(section, key.name) for key in fields(section)}
+    tables = {key: value for key, value in values.items() if isinstance(value, ThinSettings)}
+    own = {key: value for key, value in values.items() if key not in tables}
+    return own | {key: value for table, inner in tables.items() for key, value in _flat(table, inner).items()}
 
 
 def most(key: str) -> int:
@@ -102,14 +122,17 @@ def most(key: str) -> int:
     return MOST_DAYS if key.endswith("_days") else MOST
 
 
-def _section(path: Path, name: str, table: dict[str, Any]) -> CaptureSettings | RetentionSettings:
-    cls = _SECTIONS[name]
+def _section(path: Path, name: str, table: dict[str, Any], cls: type[Section]) -> Section:
     defaults = {f.name: getattr(cls(), f.name) for f in fields(cls)}
     for key, value in table.items():
         if key not in defaults:
             raise _unknown(path, f"key {name}.{key}", list(defaults), later=f"{name}.{key}" in NOT_BUILT)
         wants_list = isinstance(defaults[key], tuple)
-        if wants_list and isinstance(value, list) and all(isinstance(item, str) for item in value):
+        if isinstance(defaults[key], ThinSettings):
+            if not isinstance(value, dict):
+                raise UsageError(f"{path}: {name}.{key} = {value!r} is not a table", hint="correct the file")
+            table[key] = _section(path, f"{name}.{key}", value, ThinSettings)
+        elif wants_list and isinstance(value, list) and all(isinstance(item, str) for item in value):
             table[key] = tuple(value)
         # bool first: to Python `true` is the number 1
         elif wants_list or isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most(key):

@@ -38,7 +38,7 @@ def test_every_setting_is_listed_with_its_default(run, home):
     assert [item for item in items if item["set"]] == [
         {"key": "retention.ttl_days", "value": 90, "default": 30, "set": True}
     ]
-    assert "*  retention.ttl_days          90d     (default 30d)\n" in run("config", "list").text
+    assert "*  retention.ttl_days           90d     (default 30d)\n" in run("config", "list").text
 
 
 def test_get_prints_the_value_alone(run, home):

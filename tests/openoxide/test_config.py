@@ -136,6 +136,7 @@ def test_a_key_that_nothing_honours_is_not_accepted(home, key):
     [
         ("retention.ttl_days", ["30d"], "ttl_days = 90", "ttl_days = 30"),
         ("capture.quiet_ms", ["2s"], "quiet_ms = 500", "quiet_ms = 2000"),
+        ("retention.thin.all_days", ["2d"], "90\n\n[capture]", "90\n\n[retention.thin]\nall_days = 2\n[capture]"),
         ("capture.max_interval_ms", ["9s"], "quiet_ms = 500\n", "quiet_ms = 500\nmax_interval_ms = 9000\n"),
     ],
 )
@@ -155,10 +156,13 @@ def test_comments_and_order_stay(home, key, words, old, new):
         "[capture]\r\nquiet_ms = 5\r\n",
         "[capture]\nquiet_ms = 0x5 # hex",
         "[retention]\n[capture]\n'quiet_ms' = 5",
+        "[retention]\nthin = { hourly_days = 8 }\n",
+        "retention.thin.hourly_days = 8\n",
     ],
 )
 @pytest.mark.parametrize(
-    ("key", "value"), [("capture.quiet_ms", 7), ("capture.max_file_bytes", 8), ("retention.ttl_days", 9)]
+    ("key", "value"),
+    [("capture.quiet_ms", 7), ("capture.max_file_bytes", 8), ("retention.ttl_days", 9), ("retention.thin.all_days", 6)],
 )
 def test_every_way_to_write_a_table_is_understood(home, text, key, value):
     home.config.write_bytes(text.encode())
@@ -252,12 +256,12 @@ class TestEditing:
         assert not config.edit(home, lambda copy: seen.append(copy.read_text()))
 
         assert not home.config.exists()
-        assert tomllib.loads(seen[0]) == {"capture": {}, "retention": {}}
+        assert tomllib.loads(seen[0]) == {"capture": {}, "retention": {"thin": {}}}
         uncommented = seen[0].replace("# ", "").partition("\n")[2]
         home.config.write_text(uncommented)
         assert load_settings(home.config) == Settings()
 
-    @pytest.mark.parametrize("text", [b"[capture", b"# \xff", b"[capture]\nquiet = 1", b"[retention]\nquota_bytes = 1"])
+    @pytest.mark.parametrize("text", [b"[capture", b"# \xff", b"[capture]\nquiet = 1", b"[memory]\npolicy = 1"])
     def test_what_is_not_valid_is_kept_beside_the_file(self, home, text):
         home.config.write_text(WRITTEN)
 

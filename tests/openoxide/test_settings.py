@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from openoxide.errors import FailedError, UsageError
-from openoxide.settings import CaptureSettings, RetentionSettings, Settings, load_settings
+from openoxide.settings import CaptureSettings, RetentionSettings, Settings, ThinSettings, load_settings
 
 
 def test_without_a_file_everything_is_the_default(tmp_path):
@@ -23,6 +23,15 @@ def test_without_a_file_everything_is_the_default(tmp_path):
         ("[capture]\nquiet_ms = 50", Settings(capture=CaptureSettings(quiet_ms=50))),
         ('capture.extra_skip = ["*.log", "data/"]', Settings(capture=CaptureSettings(extra_skip=("*.log", "data/")))),
         ("[capture]\nextra_skip = []", Settings()),
+        ("[retention.thin]\n", Settings()),
+        (
+            "[retention]\ntrash_days = 1\nquota_bytes = 2\ntotal_quota_bytes = 3\nmin_free_bytes = 4",
+            Settings(retention=RetentionSettings(trash_days=1, quota_bytes=2, total_quota_bytes=3, min_free_bytes=4)),
+        ),
+        (
+            "[retention.thin]\nhourly_days = 30",
+            Settings(retention=RetentionSettings(thin=ThinSettings(hourly_days=30))),
+        ),
         (
             "[capture]\nmax_file_bytes = 1\nignored_file_bytes = 2\n[retention]\nttl_days = 7",
             Settings(
@@ -57,8 +66,12 @@ def test_what_is_written_replaces_a_default(tmp_path, document, settings):
         ("[retention]\nttl_days = 36501", "a whole number of 0 or more, up to 36500"),
         ("[capture]\nquiet_ms = 1000000000001", "capture.quiet_ms = 1000000000001 is not"),
         ("retention = 1", "unknown section [retention]"),
-        ("[retention]\nquota_bytes = 1", "key retention.quota_bytes is not built yet"),
-        ("[retention.thin]\nhourly = 1", "key retention.thin is not built yet"),
+        ("[retention.thin]\nhourly = 1", "unknown key retention.thin.hourly"),
+        ("[retention]\nthin = 1", "retention.thin = 1 is not a table"),
+        (
+            "retention.thin.all_days = -1",
+            "retention.thin.all_days = -1 is not a whole number of 0 or more, up to 36500",
+        ),
         ("[summarizer]\ncommand = 'x'", "section [summarizer] is not built yet"),
     ],
 )
@@ -84,7 +97,7 @@ def test_what_cannot_be_read_is_told(tmp_path):
         load_settings(tmp_path)
 
 
-@pytest.mark.parametrize("section", [CaptureSettings, RetentionSettings])
-def test_every_key_carries_its_unit_or_is_a_list(section):
+@pytest.mark.parametrize("section", [CaptureSettings, RetentionSettings, ThinSettings])
+def test_every_key_carries_its_unit_or_is_a_list_or_a_table(section):
     for key in fields(section):
-        assert key.name.endswith(("_bytes", "_ms", "_days", "_files")) or key.name == "extra_skip"
+        assert key.name.endswith(("_bytes", "_ms", "_days", "_files")) or key.name in ("extra_skip", "thin")
