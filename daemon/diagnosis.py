@@ -110,6 +110,26 @@ def _sysctl(name: str, value: int) -> str:
     return f"`sudo sysctl {line}`, and that line in /etc/sysctl.d/60-inotify.conf so that it stays"
 
 
+def config_problems(trouble: str, *, waits: bool, strangers: Sequence[str]) -> list[Problem]:
+    """What is wrong with ``config.toml``. ``waits``: it says something else than the daemon goes by; ``strangers``: roots
+    of projects in it that nobody ever watched.
+    """
+    found = []
+    if trouble:
+        hint = (
+            "correct it with `oxide-ctl config edit`, then `oxide-ctl stop`: the next command starts a daemon with it"
+        )
+        found.append(Problem("config", ERROR, trouble, hint))
+    elif waits:
+        text = "config.toml was changed after the daemon started, and is not taken up yet"
+        found.append(Problem("config_waits", NOTE, text, "`oxide-ctl stop`; the next command starts a daemon with it"))
+    for root in strangers:
+        text = f"config.toml has settings for {root}, which was never watched"
+        hint = "a root is named as `oxide-ctl projects` shows it; `oxide-ctl config edit` mends or deletes the table"
+        found.append(Problem("config_stranger", WARNING, text, hint))
+    return found
+
+
 def store_problems(found: Inventory) -> list[Problem]:
     """What is wrong with the files of the content store."""
     problems = []

@@ -15,7 +15,14 @@ from openoxide.checkpoints.staging import find_staging, remove_staging
 from openoxide.checkpoints.tree import Tree
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import idle_turn_object
-from openoxide.daemon.diagnosis import TreeFacts, clock_problems, limit_problems, problems_of_tree, store_problems
+from openoxide.daemon.diagnosis import (
+    TreeFacts,
+    clock_problems,
+    config_problems,
+    limit_problems,
+    problems_of_tree,
+    store_problems,
+)
 from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.operations.watching import shown, state_of
@@ -24,9 +31,10 @@ from openoxide.daemon.protocol.health import DoctorAnswer
 from openoxide.daemon.requests import Request, flag
 from openoxide.daemon.watched import Watched
 from openoxide.errors import RootVanishedError
-from openoxide.health import ERROR, WARNING, Problem, home_problems
+from openoxide.health import WARNING, Problem, home_problems
 from openoxide.ownership import foreign_names
 from openoxide.surroundings import file_system, this_side
+from openoxide.taken import waits
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
@@ -60,12 +68,28 @@ def doctor(service: Service, request: Request, _report: Reporter) -> DoctorAnswe
 
 
 def _store_problems(service: Service) -> list[Problem]:
-    found = [Problem("config", ERROR, text, "correct config.toml, then `oxide-ctl stop`") for text in service.problems]
+    found = _config_problems(service)
     mode = service.timeline.database.journal_mode
     if mode != "wal":
         text = f"SQLite uses the journal mode {mode}, not wal: recording and looking wait for each other"
         found.append(Problem("journal_mode", WARNING, text, "name a folder on a local disk in OPENOXIDE_HOME"))
     return found + store_problems(_inventory(service))
+
+
+def _config_problems(service: Service) -> list[Problem]:
+    if service.taken is None:
+        return []
+    roots = [os.fsdecode(root) for root in _roots(service)]
+    return config_problems(
+        service.config_trouble(),
+        waits=waits(service.home, service.taken),
+        strangers=[root for root in service.settings.projects if root not in roots],
+    )
+
+
+def _roots(service: Service) -> list[bytes]:
+    with service.timeline.database.reading() as db:
+        return [worktree.root for worktree in store.worktrees(db)]
 
 
 def _inventory(service: Service) -> Inventory:

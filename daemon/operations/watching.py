@@ -252,7 +252,7 @@ def status(service: Service, _request: Request, _report: Reporter) -> StatusAnsw
             "home": printable(str(service.home.folder)),
             "store_bytes": _folder_bytes(service.home.folder),
             "store_writable": not troubles,
-            "problems": [*service.problems, *troubles],
+            "problems": [*filter(None, [service.config_trouble()]), *troubles],
         },
         "worktrees": [_worktree_status(service, watched) for watched in service.all_watched()],
     }

@@ -46,6 +46,7 @@ LINES = {
     "config list": ("config list", {}),
     "config get": ("config get retention.ttl_days", {}),
     "config set": ("config set retention.ttl_days 30d", {}),
+    "config unset": ("config unset retention.ttl_days", {}),
     "config edit": ("config edit", {}),
     "status": ("status", {"status": status([{}])}),
     "doctor": ("doctor", {"doctor": EXAMINED}),

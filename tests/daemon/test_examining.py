@@ -7,6 +7,7 @@ import os
 import pytest
 
 from openoxide.daemon.diagnosis import SKEW_MS
+from openoxide.taken import take_settings
 from tests.daemon.trouble import settled
 from tests.kit import tree_of
 from tests.kit.box import Box
@@ -97,9 +98,17 @@ def test_a_clock_that_went_back_is_told(box, clock):
 
 
 def test_what_is_wrong_with_the_configuration_is_told(box):
-    box.service.problems.append("config.toml: unknown key capture.nonsense")
+    box.home.config.touch(0o600)
+    box.home.config.write_text("[capture]\nnonsense = 1\n")
+    box.service.taken = take_settings(box.home)
 
     assert found(box) == [("config", False)]
+    box.home.config.write_text('[project."/never/watched".capture]\nquiet_ms = 70\n')
+    box.service.taken = taken = take_settings(box.home)
+    box.service.settings = taken.settings
+    assert found(box) == [("config_stranger", False)]
+    box.home.config.write_text("[capture]\nquiet_ms = 60\n")
+    assert found(box) == [("config_waits", False), ("config_stranger", False)]
 
 
 def test_a_home_inside_a_watched_tree_is_told(tmp_path):
