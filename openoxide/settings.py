@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -73,6 +73,11 @@ class Settings:
     def of(self, root: bytes) -> Settings:
         """What holds for the worktree with this root."""
         return _replaced(self, self.projects.get(root.decode("utf-8", "surrogateescape"), {}))
+
+    def quota_of(self, roots: Iterable[bytes]) -> int:
+        """What the project with these roots may take, 0 for no limit: where they say different things, the most."""
+        quotas = [self.of(root).retention.quota_bytes for root in roots]
+        return max(quotas, default=0) if all(quotas) else 0
 
 
 class Given(NamedTuple):
