@@ -64,7 +64,7 @@ def measured(timeline: Timeline, home: Home, settings: Settings, now_ms: int) ->
     with timeline.database.looking() as db:
         known, shares, whole = store.worktrees(db), usage.shares(db), usage.whole_share(db)
         free = usage.freeable(db, now_ms)
-        named, projects = usage.frame_bytes(db), _projects(db, known, settings)
+        named, of_projects = usage.frame_bytes(db), projects(db, known, settings)
         worktrees = [_worktree(db, worktree, shares.get(worktree.id, usage.Share()), now_ms) for worktree in known]
     return {
         "ok": True,
@@ -76,12 +76,13 @@ def measured(timeline: Timeline, home: Home, settings: Settings, now_ms: int) ->
         "compression_ratio": whole.compression_ratio,
         "kinds": _kinds(found, named, free),
         "parts": _parts(found),
-        "projects": projects,
+        "projects": of_projects,
         "worktrees": worktrees,
     }
 
 
-def _projects(db: Transaction, known: list[Worktree], settings: Settings) -> list[ProjectUsage]:
+def projects(db: Transaction, known: list[Worktree], settings: Settings) -> list[ProjectUsage]:
+    """What each project takes, and may take."""
     roots: dict[str, list[bytes]] = {}
     for worktree in known:
         roots.setdefault(worktree.project, []).append(worktree.root)
@@ -166,6 +167,16 @@ def _files(home: Home) -> Iterator[_Part]:
     for directory, name, found in _walk(str(home.folder)):
         folder = os.path.relpath(directory, home.folder).split(os.sep)[0]
         yield _Part(_part(folder, name), _kind(folder, name), found.st_blocks * 512, found.st_size)
+
+
+def copies(home: Home) -> dict[str, int]:
+    """What lies in the home of the store as it was, by name, in bytes on disk: a repair or a change of the schema left it."""
+    sizes: Counter[str] = Counter()
+    for directory, name, found in _walk(str(home.folder)):
+        folder = os.path.relpath(directory, home.folder).split(os.sep)[0]
+        if folder != "blobs" and _kind(folder, name) == "aside":
+            sizes[name if folder == "." else folder] += found.st_blocks * 512
+    return dict(sizes)
 
 
 def _walk(top: str | bytes) -> Iterator[tuple[str, str, os.stat_result]]:
