@@ -108,6 +108,7 @@ def _check(path: Path, copy: Path, migrations: Sequence[str]) -> None:
         found = new.execute("pragma quick_check(1)").fetchone()[0]
         if found != "ok":
             raise StoreDamagedError(f"{path} could not be migrated: {found}", hint="run `oxide-ctl check`")
+        # as SQLite keeps the text: a column that came by `alter table` reads alike, whether the store was old or new
         if schema_of(new) != schema_from(migrations):
             raise FailedError(f"{path} could not be migrated: its tables are not those of this version")
         tables = _tables(old) & _tables(new)

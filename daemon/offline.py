@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from openoxide.checkpoints.schema import MIGRATIONS, check_version, open_timelin
 from openoxide.checkpoints.timeline import Timeline
 from openoxide.clock import SystemClock
 from openoxide.daemon.answers import time_or_none
+from openoxide.daemon.operations import backing
 from openoxide.daemon.operations.checking import checked
 from openoxide.daemon.operations.looking import View, holds
 from openoxide.daemon.operations.measuring import measured
@@ -65,6 +66,11 @@ def _settings(home: Home) -> Settings:
     with suppress(OpenOxideError):
         return load_settings(home.config)
     return Settings()
+
+
+def restore_home(request: dict[str, Any], report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """``restore-home``: there is no daemon before there is a home."""
+    return {**backing.restore_home(request, report)}
 
 
 @contextmanager
