@@ -35,7 +35,8 @@ def backup_in(target: Path) -> BackupList | None:
     names = set(os.listdir(target)) if target.exists() else set()
     if LIST in names:
         return read_list(target)
-    if names and STARTED not in names:
+    # killed while it wrote that file, it left the one beside it alone (replace_file)
+    if names - {f"{STARTED}.new"} and STARTED not in names:
         raise RefusedError(
             f"{target} is not empty and holds no backup", hint="name a new or empty folder, or one that a backup is in"
         )

@@ -13,7 +13,7 @@ from openoxide.checkpoints.migrating import KEPT_MS, drop_old_stores, kept_store
 from openoxide.checkpoints.model import Kind
 from openoxide.checkpoints.schema import MIGRATIONS, check_version, open_timeline
 from openoxide.checkpoints.timeline import Timeline
-from openoxide.db import Database
+from openoxide.db import PAGE_SIZE, Database
 from openoxide.errors import FailedError, NewerStoreError, OpenOxideError, StoreFullError
 from openoxide.paths import APPLICATION_ID, Home
 from tests.checkpoints.old_homes import CHAIN, FIRST, SECOND, VERSIONS, contents, dump, unpack
@@ -93,6 +93,15 @@ def test_the_old_one_goes_after_a_week(path):
     drop_old_stores(path, at_ms + KEPT_MS)
     assert kept_stores(path) == []
     assert path.exists()
+
+
+@pytest.mark.parametrize(("pragma", "value"), [("auto_vacuum", 2), ("page_size", PAGE_SIZE), ("journal_mode", "wal")])
+def test_the_new_one_is_set_up_as_a_store_is(path, pragma, value):
+    """What can be set before the first table only has to come along."""
+    database = open_timeline(path, CHAIN)
+    with database.reading() as db:
+        assert db.execute_sql(f"pragma {pragma}").fetchall() == [(value,)]
+    database.close()
 
 
 def test_nobody_else_gets_a_right(path):
