@@ -185,6 +185,7 @@ class _Run:
         self._total = len(sizes) + len(memory) + 2
         for folder in ("blobs", f"blobs/{BIG}"):
             backup_folder.make_below(self._target, folder)
+        # in the order of their numbers: packs are read as they were written
         for name, size in sorted(sizes.items()):
             self._take(name, size)
         for name in (CONFIG, *memory):

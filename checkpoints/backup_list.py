@@ -101,6 +101,7 @@ def decode(text: bytes) -> BackupList:
     """What :func:`encode` made. Raises StoreDamagedError for anything else, NewerStoreError for a newer format."""
     try:
         found = json.loads(text)
+        # before the hash: a newer format may take it over something else
         if found["format"] > FORMAT:
             raise NewerStoreError(f"{LIST} has format {found['format']}, this program knows {FORMAT}")
         fields = found["backup"]
@@ -111,6 +112,7 @@ def decode(text: bytes) -> BackupList:
         raise StoreDamagedError(f"{LIST} is damaged: {error}", hint=_HINT) from error
     if not is_whole:
         raise StoreDamagedError(f"{LIST} is damaged: its hash is another one", hint=_HINT)
+    # the hash tells damage and no adversary: whoever can write the folder can write a list that fits
     strange = [name for name in (*made.by_name, *made.gone) if not is_name(name)]
     if strange or len(made.by_name) != len(made.files) or DATABASE not in made.by_name:
         raise StoreDamagedError(f"{LIST} names what no backup holds: {strange[:1] or 'one file twice, or no store'}")

@@ -85,6 +85,7 @@ def bring_back(source: Path, home: Home, made: BackupList, breathe: Breathe, rep
     place = Path(os.path.realpath(home.folder))
     with write_errors(f"the home {home.folder}"):
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # asked first: a disk that is full in the end costs the time of all that fitted
         free = shutil.disk_usage(place.parent).free
         if free < made.size:
             raise StoreFullError(
