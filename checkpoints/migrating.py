@@ -22,7 +22,7 @@ from openoxide.errors import FailedError, StoreDamagedError, StoreFullError, Sto
 from openoxide.fileio import fsync_file, fsync_folder, write_errors
 
 KEPT_MS = 7 * 86_400_000
-_UNFINISHED = ".migrating"
+UNFINISHED = ".migrating"
 _KEPT = re.compile(r"\.v[0-9]{1,4}")
 # the copy, once more for what the migrations write, and room for the rest of the home
 _TIMES, _ROOM_BYTES = 2, 4 << 20
@@ -186,7 +186,7 @@ def _real(path: Path) -> Path:
 
 
 def _unfinished(path: Path) -> Path:
-    return path.with_name(path.name + _UNFINISHED)
+    return path.with_name(path.name + UNFINISHED)
 
 
 def _size(path: Path) -> int:
