@@ -86,7 +86,7 @@ def needed(database: Database, home: Home, before: BackupList | None) -> Needed:
         (pages,), (page_bytes,) = (db.execute_sql(f"pragma {name}").fetchone() for name in ("page_count", "page_size"))
     known = before.by_name if before else {}
     changing = {DATABASE: pages * page_bytes}
-    for name in (CONFIG, *_memory_names(home)):
+    for name in (CONFIG, *_memory_names(home)[0]):
         with suppress(OSError):
             changing[name] = os.stat(home.folder / name).st_size
     # a pack that has grown is copied as a whole: nothing is ever added to a file that the list before names
@@ -105,16 +105,23 @@ def store_sizes(db: Transaction) -> dict[str, int]:
     return packs | {f"blobs/{BIG}/{name.hex()}": size for name, size in stored.big_sizes(db).items()}
 
 
-def _memory_names(home: Home) -> list[str]:
-    """Every regular file of the memory directories; a link is not followed, and is not one."""
-    found = []
-    for folder, _, names in os.walk(home.folder / PROJECTS):
+def _memory_names(home: Home) -> tuple[list[str], dict[str, str]]:
+    """Every regular file of the memory directories (a link is not followed, and is not one); and the folders that may not
+    be read, with the reason.
+    """
+    found, shut = [], {}
+
+    def unread(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):  # most homes have none, and one may go meanwhile
+            shut[os.path.relpath(error.filename, home.folder)] = error.strerror or str(error)
+
+    for folder, _, names in os.walk(home.folder / PROJECTS, onerror=unread):
         for name in names:
             path = Path(folder) / name
             with suppress(OSError):  # gone meanwhile
                 if stat.S_ISREG(path.lstat().st_mode):
                     found.append(str(path.relative_to(home.folder)))
-    return sorted(found)
+    return sorted(found), shut
 
 
 def back_up(
@@ -181,7 +188,7 @@ class _Run:
         schema = self._copy_database()
         with self._reading_copy() as copy, copy.reading() as db:
             sizes = store_sizes(db)
-        memory = _memory_names(self._home)
+        memory, shut = _memory_names(self._home)
         self._total = len(sizes) + len(memory) + 2
         for folder in ("blobs", f"blobs/{BIG}"):
             backup_folder.make_below(self._target, folder)
@@ -190,6 +197,7 @@ class _Run:
             self._take(name, size)
         for name in (CONFIG, *memory):
             self._take_small(name)
+        self._keep_shut(shut)
         # the names are durable before the list names them (fsync(2)): that of the folder itself is in the one above
         folders = {above for name in self._entries for above in (self._target / name).parents}
         for above in folders - {*self._target.parents}:
@@ -336,6 +344,13 @@ class _Run:
             os.close(fd)
         self.copied_bytes += len(data)
         self._enter(name, len(data), blob_hash(data), here)
+
+    def _keep_shut(self, folders: Mapping[str, str]) -> None:
+        """What is in folders that may not be read now stays as it was kept before."""
+        self.skipped |= folders
+        for name, known in self._known.items():
+            if any(name.startswith(f"{folder}/") for folder in folders):
+                self._keep(known)
 
     def _skip(self, name: str, reason: str) -> None:
         self.skipped[name] = reason

@@ -32,6 +32,8 @@ def backup_in(target: Path) -> BackupList | None:
     """As :func:`read_list`; None where ``target`` is new, empty, or holds the start of a backup. Raises RefusedError for a
     folder that holds anything else.
     """
+    if target.exists() and not target.is_dir():
+        raise RefusedError(f"{target} is no folder", hint="name a new or empty folder")
     names = set(os.listdir(target)) if target.exists() else set()
     if LIST in names:
         return read_list(target)
@@ -82,7 +84,8 @@ def begin(target: Path, before: BackupList | None) -> None:
     """Finish what the run before left, and drop what one that was cut off has copied."""
     if os.stat(target).st_uid != os.geteuid():
         raise RefusedError(f"{target} belongs to another user", hint="name a folder of your own")
-    target.chmod(0o700)
+    with suppress(PermissionError):  # FAT keeps no rights; the answer says so
+        target.chmod(0o700)
     if before is not None:
         # a run that was killed behind its list: first its names, else the next run could not tell its own files
         settle(target, before)

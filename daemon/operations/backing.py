@@ -24,6 +24,7 @@ from openoxide.daemon.protocol.backups import BackupAnswer, RestoredWorktree, Re
 from openoxide.daemon.pruning import Pruner
 from openoxide.daemon.requests import Request, flag, path
 from openoxide.errors import FailedError, RefusedError, StoreFullError
+from openoxide.fileio import write_errors
 from openoxide.paths import Home
 from openoxide.syscalls import gentle_io
 
@@ -31,18 +32,24 @@ if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
     from openoxide.daemon.service import Service
 
+OPEN = "its file system keeps no rights: whoever can read that disk can read it"
 SAME_DISK = "it is on the same file system as the home: it survives a mistake, and not the disk"
 
 
 def backup(service: Service, request: Request, report: Reporter) -> BackupAnswer:
     """``backup``: what the rows name now is copied, and nothing of it is deleted meanwhile."""
     target = Path(os.fsdecode(os.path.realpath(path(request, "to"))))
+    with write_errors(f"the backup in {target}"):
+        return _backup(service, target, report, dry_run=flag(request, "dry_run"))
+
+
+def _backup(service: Service, target: Path, report: Reporter, *, dry_run: bool) -> BackupAnswer:
     _require_place(service, target)
     database, before = service.timeline.database, backup_in(target)
     wanted, free = needed(database, service.home, before), _free_bytes(target)
     answer: BackupAnswer = {
         "ok": True,
-        "dry_run": flag(request, "dry_run"),
+        "dry_run": dry_run,
         "to": printable(str(target)),
         "home": printable(str(service.home.folder)),
         "updated": before is not None,
@@ -57,7 +64,7 @@ def backup(service: Service, request: Request, report: Reporter) -> BackupAnswer
         "notes": [],
     }
     answer["notes"] += [SAME_DISK] if answer["same_disk"] else []
-    if answer["dry_run"]:
+    if dry_run:
         return answer
     if free < wanted.copied_bytes:
         raise StoreFullError(
@@ -85,6 +92,8 @@ def backup(service: Service, request: Request, report: Reporter) -> BackupAnswer
         )
     answer |= {"files": len(made.list.files), "bytes": made.list.size}
     answer |= {"copied_files": made.copied, "copied_bytes": made.copied_bytes, "free_bytes": _free_bytes(target)}
+    # of the folder alone: what is in it was made for its owner alone, where the file system knows of owners
+    answer["notes"] += [OPEN] if target.stat().st_mode & 0o077 else []
     answer["skipped"] += [path_entry(os.fsencode(name), reason) for name, reason in made.skipped.items()]
     return answer
 
@@ -139,7 +148,8 @@ def restore_home(request: Request, report: Reporter) -> RestoreHomeAnswer:
     source, home = Path(os.fsdecode(path(request, "source"))), Home(Path(os.fsdecode(path(request, "home"))))
     made = read_list(source)
     require_known(made)
-    require_room(home)
+    with write_errors(f"the home {home.folder}"):
+        require_room(home)
     answer: RestoreHomeAnswer = {
         "ok": True,
         "dry_run": flag(request, "dry_run"),

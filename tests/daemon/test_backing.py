@@ -332,6 +332,26 @@ def test_a_memory_that_cannot_be_read_is_told_and_keeps_its_copy(box, target):
     assert [name for name in held(target) if name.startswith("projects")] == []
 
 
+@pytest.mark.parametrize("place", ["file", "under a file"])
+def test_what_is_no_folder_is_refused(box, target, place):
+    target.parent.mkdir()
+    target.write_text("mine\n")
+    with pytest.raises((RefusedError, FailedError)):
+        backup(box, target if place == "file" else target / "below")
+    assert target.read_text() == "mine\n"
+
+
+@pytest.mark.skipif(not os.geteuid(), reason="root may read everything")
+def test_a_memory_folder_that_is_shut_is_told_and_keeps_its_copy(box, target):
+    backup(box, target)
+    shut = box.home.folder / "projects/kkkk"
+    shut.chmod(0)
+    answer = backup(box, target)
+    shut.chmod(0o700)
+    assert [entry["path"] for entry in answer["skipped"]] == ["projects/kkkk"]
+    assert (target / "projects/kkkk/memory/MEMORY.md").read_text() == "- [build](build.md)\n"
+
+
 # restoring
 
 
