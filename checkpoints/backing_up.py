@@ -17,7 +17,7 @@ from pathlib import Path
 
 from openoxide.checkpoints import backup_folder, stored
 from openoxide.checkpoints.backup_list import (
-    CONFIG,
+    CONFIGS,
     DATABASE,
     LIST,
     PROJECTS,
@@ -86,7 +86,7 @@ def needed(database: Database, home: Home, before: BackupList | None) -> Needed:
         (pages,), (page_bytes,) = (db.execute_sql(f"pragma {name}").fetchone() for name in ("page_count", "page_size"))
     known = before.by_name if before else {}
     changing = {DATABASE: pages * page_bytes}
-    for name in (CONFIG, *_memory_names(home)[0]):
+    for name in (*CONFIGS, *_memory_names(home)[0]):
         with suppress(OSError):
             changing[name] = os.stat(home.folder / name).st_size
     # a pack that has grown is copied as a whole: nothing is ever added to a file that the list before names
@@ -189,13 +189,13 @@ class _Run:
         with self._reading_copy() as copy, copy.reading() as db:
             sizes = store_sizes(db)
         memory, shut = _memory_names(self._home)
-        self._total = len(sizes) + len(memory) + 2
+        self._total = len(sizes) + len(memory) + len(CONFIGS) + 1
         for folder in ("blobs", f"blobs/{BIG}"):
             backup_folder.make_below(self._target, folder)
         # in the order of their numbers: packs are read as they were written
         for name, size in sorted(sizes.items()):
             self._take(name, size)
-        for name in (CONFIG, *memory):
+        for name in (*CONFIGS, *memory):
             self._take_small(name)
         self._keep_shut(shut)
         # the names are durable before the list names them (fsync(2)): that of the folder itself is in the one above
@@ -312,13 +312,13 @@ class _Run:
         try:
             for _ in range(_TRIES):
                 # config.toml often lies among somebody's dotfiles
-                before = os.stat(path, follow_symlinks=name == CONFIG)
+                before = os.stat(path, follow_symlinks=name in CONFIGS)
                 if known and known.seen == _seen(before) and known.size == before.st_size and self._has(known):
                     self._keep(known)
                     return
                 # small: index and topic files, which whoever edits them holds in memory too
-                data = read_regular(path, follow=name == CONFIG)
-                if _seen(os.stat(path, follow_symlinks=name == CONFIG)) == _seen(before):
+                data = read_regular(path, follow=name in CONFIGS)
+                if _seen(os.stat(path, follow_symlinks=name in CONFIGS)) == _seen(before):
                     break
             else:
                 self._skip(name, "it changed while it was read")

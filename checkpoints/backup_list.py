@@ -18,8 +18,10 @@ from openoxide.errors import NewerStoreError, StoreDamagedError
 
 LIST, STARTED = "backup.json", "backup.unfinished"
 FORMAT = 1
-DATABASE, CONFIG, PROJECTS = "timeline.db", "config.toml", "projects"
-_STORE = re.compile(r"timeline\.db|config\.toml|blobs/[0-9]{8,12}\.pack|blobs/big/[0-9a-f]{64}")
+DATABASE, PROJECTS = "timeline.db", "projects"
+# the text itself, and the last one that a daemon took its settings from: it counts where the text is wrong
+CONFIGS = ("config.toml", "config.toml.used")
+_STORE = re.compile(r"timeline\.db|config\.toml(?:\.used)?|blobs/[0-9]{8,12}\.pack|blobs/big/[0-9a-f]{64}")
 _FRESH = re.compile(r"\.([0-9]{1,18})\.oxide-new")
 
 _HINT = "a new folder takes a new backup; this one is laid out as a home, for what can be saved by hand"

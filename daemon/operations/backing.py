@@ -107,7 +107,7 @@ def _require_place(service: Service, target: Path) -> None:
         )
     for watched in service.all_watched():
         root = watched.worktree.root
-        if holds(root, place) and is_recorded(root, place, Pruner(root, service.settings.capture)):
+        if holds(root, place) and is_recorded(root, place, Pruner(root, service.settings.of(root).capture)):
             raise RefusedError(
                 f"{target} is in the watched project {shown(root)}, which would record the backup",
                 hint="name a folder elsewhere, or have .oxideignore leave that one out",
