@@ -105,7 +105,7 @@ def _warning(lines: Sequence[str], total: int, kept: int, most_lines: int, most_
 def entries(text: str) -> list[Entry]:
     """Every line that leads to a file of the memory, in order. Code, frontmatter and links elsewhere are none."""
     lines = text.split("\n")
-    body_at = len(lines) - len(page_of(text).body.split("\n"))
+    body_at = page_of(text).body_at
     found: list[Entry] = []
     for at, (line, coded) in enumerate(zip(lines, code_lines(lines), strict=True)):
         match = _ENTRY.match(line.rstrip("\r"))

@@ -21,10 +21,11 @@ _ITEM = re.compile(r"\s*-\s+(.*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A file's frontmatter, and the text behind it."""
+    """A file's frontmatter, and the text behind it, which begins at line ``body_at`` (from 0)."""
 
     fields: dict[str, Value] = field(default_factory=dict)
     body: str = ""
+    body_at: int = 0
 
     def text(self, name: str) -> str:
         """A field that is a single text, else an empty one."""
@@ -53,7 +54,7 @@ def page_of(text: str) -> Page:
     lines = rest.split("\n")
     for at, line in enumerate(lines):
         if line.rstrip() == "---":
-            return Page(fields=_fields(head), body="\n".join(lines[at + 1 :]))
+            return Page(fields=_fields(head), body="\n".join(lines[at + 1 :]), body_at=at + 2)
         head.append(line.rstrip("\r"))
     return Page(body=text)
 

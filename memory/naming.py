@@ -55,6 +55,11 @@ def is_index(parts: tuple[str, ...]) -> bool:
     return parts == (INDEX,)
 
 
+def is_topic(name: str) -> bool:
+    """Whether a file is one that the index leads to."""
+    return name.endswith(SUFFIX) and not is_index(parts_of(name))
+
+
 def clash(parts: tuple[str, ...], names: Iterable[str]) -> str:
     """The one of ``names`` that a file system which folds case would take for the same file, empty if there is none."""
     wanted = "/".join(parts)

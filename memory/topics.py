@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import count
 
 from openoxide.clock import Clock
 from openoxide.errors import ConflictError, NotFoundError, RefusedError
@@ -19,6 +20,7 @@ from openoxide.memory.editing import (
     ABSENT,
     Append,
     Edit,
+    already_in,
     doubts,
     edited,
     keep_both,
@@ -31,8 +33,18 @@ from openoxide.memory.editing import (
 )
 from openoxide.memory.index import LoadedIndex, load_index, title_from
 from openoxide.memory.markdown import decoded, page_of
-from openoxide.memory.naming import INDEX, SUFFIX, clash, is_index, parts_of, topic_of
-from openoxide.memory.upkeep import Change, Move, Told, maintained, renamed_entry, suggested, with_entry, without_entry
+from openoxide.memory.naming import INDEX, SUFFIX, clash, is_topic, parts_of, topic_of
+from openoxide.memory.upkeep import (
+    Change,
+    Move,
+    Told,
+    maintained,
+    renamed_entry,
+    suggested,
+    told_by,
+    with_entry,
+    without_entry,
+)
 from openoxide.memory.writing import TRASH_MS, Hands, Reason, Trashed, trashed, writing
 
 HEAD_BYTES = 4_096  # enough for a frontmatter and the first heading
@@ -161,8 +173,13 @@ class Memory:
         """
         parts_of(name)
 
+        tries = count()
+
         def change(text: str) -> str:
             if isinstance(edit, Append):
+                # another program has read our line in a moment in which it stood there, and brings it along
+                if next(tries) and already_in(text, edit.text):
+                    return text
                 refuse_twice(name, text, edit.text)
             return edited(text, edit, name)
 
@@ -227,9 +244,9 @@ class Memory:
         if not self.directory.index().data and not self.topics():
             return []
         topics = {topic.name: Told(topic.title, topic.description) for topic in self.topics()}
-        files = dict.fromkeys(self.directory.listing().names, Told()) | topics
+        files = set(self.directory.listing().names)
         with writing(self.directory, self._clock.now_ms()) as hands:
-            return self._keep_index(hands, lambda index: _maintained(index, topics, files))
+            return self._keep_index(hands, lambda index: maintained(index, topics, files))
 
     def suggestions(self) -> list[Move]:
         """Which lines of the index had better move for all of it to load."""
@@ -263,12 +280,9 @@ class Memory:
         """Write what ``change`` makes of the file, anew for as long as somebody else writes at the same time. ``whole``:
         whatever was there.
         """
-        orphans: list[bytes] = []
         for _ in range(MOST_TRIES):
             found = hands.read(name)
             before = to_text(found or b"")
-            for orphan in orphans:
-                before = keep_both(before, to_text(orphan))
             # as hosted memories answer: what is there already needs no precondition
             if expect is not None and not (whole and found == to_bytes(change(before))):
                 self._require(hands, name, found, expect, change("") if whole else None)
@@ -282,8 +296,22 @@ class Memory:
             if put.done:
                 advice = tuple(f"{name}: {doubt}; what was there before is in the trash as {kept}" for doubt in suspect)
                 return Written(name=name, sha256=sha256(new), changed=True, advice=advice, trash=kept)
-            orphans += [put.orphan] if put.orphan is not None else []
-        raise ConflictError(f"{name} is written to all the time", hint="try again when the other program has ended")
+            if put.orphan is not None:
+                self._take_in(hands, name, put.orphan)
+        raise self._busy(name)
+
+    def _take_in(self, hands: Hands, name: str, orphan: bytes) -> None:
+        """Let a foreign text that stands nowhere any more stand beside what does: before anything of ours is tried again."""
+        for _ in range(MOST_TRIES):
+            found = hands.read(name)
+            put = hands.put(name, found, to_bytes(keep_both(to_text(found or b""), to_text(orphan))))
+            if put.done:
+                return
+            orphan = orphan if put.orphan is None else to_bytes(keep_both(to_text(orphan), to_text(put.orphan)))
+        raise self._busy(name)
+
+    def _busy(self, name: str) -> ConflictError:
+        return ConflictError(f"{name} is written to all the time", hint="try again when the other program has ended")
 
     def _require(self, hands: Hands, name: str, found: bytes | None, expect: str, wanted: str | None) -> None:
         """Raises ConflictError where the file is not as expected; the text that was to be written is in the trash then."""
@@ -361,28 +389,5 @@ class Memory:
                 )
 
 
-def is_topic(name: str) -> bool:
-    """Whether a file is one that the index leads to."""
-    return name.endswith(SUFFIX) and not is_index(parts_of(name))
-
-
 def _renamed(index: str, names: tuple[str, str]) -> str:
     return renamed_entry(index, *names)
-
-
-def _maintained(index: str, topics: dict[str, Told], files: dict[str, Told]) -> tuple[str, list[Change]]:
-    text, marked = maintained(index, files)
-    # files that are no topics are not listed by us, but a line that leads to one is not dead
-    unlisted = [change.name for change in marked if change.name not in topics and change.did.value == "added"]
-    if not unlisted:
-        return text, marked
-    return maintained(index, {name: told for name, told in files.items() if name not in unlisted})
-
-
-def told_by(body: str, description: str = "") -> Told:
-    """What a topic's text says of itself: its first heading, and its description or else its first line of prose."""
-    lines = [line.strip() for line in body.splitlines() if line.strip()]
-    title = next((line.lstrip("#").strip() for line in lines if line.startswith("#")), "")
-    prose = next((line for line in lines if not line.startswith(("#", "```", "---", "<!--"))), "")
-    hook = description or prose.lstrip("-*+> ").strip()
-    return Told(title, hook if len(hook) <= 120 else hook[:119].rstrip() + "…")

@@ -50,14 +50,14 @@ class Move:
     reason: str
 
 
-def maintained(text: str, topics: Mapping[str, Told]) -> tuple[str, list[Change]]:
-    """The index with a line for each of ``topics`` and a mark on each line whose file is not among them."""
+def maintained(text: str, topics: Mapping[str, Told], files: Collection[str]) -> tuple[str, list[Change]]:
+    """The index with a line for each of ``topics``, and a mark on each line that leads to none of ``files``."""
     known = entries(text)
     named = {entry.name for entry in known}
     lines = text.split("\n")
     changes: list[Change] = []
     for entry in known:
-        if entry.is_marked is (entry.name in topics):
+        if entry.is_marked is (entry.name in files):
             changes.append(Change(did=Did.UNMARKED if entry.is_marked else Did.MARKED, name=entry.name))
             lines[entry.line - 1] = _remarked(lines[entry.line - 1], marked=not entry.is_marked)
     text = "\n".join(lines)
@@ -91,7 +91,7 @@ def with_entry(text: str, name: str, told: Told, section: str = "") -> tuple[str
 def _inserted(text: str, line: str, section: str) -> str:
     lines = text.split("\n")
     end = "\r" if lines[0].endswith("\r") else ""
-    body_at = len(lines) - len(page_of(text).body.split("\n"))
+    body_at = page_of(text).body_at
     headings = _headings(lines, body_at)
     start = next((at for at, title in headings if section and title == section.casefold()), None)
     if section and start is None:
@@ -181,7 +181,7 @@ def _candidates(text: str, used: Mapping[str, int]) -> Iterable[Move]:
     live = [entry for entry in known if entry.line not in reasons]
     for entry in sorted(live, key=lambda entry: (used.get(entry.name, 0), -entry.line)):
         reasons[entry.line] = "unused"
-    body_at = len(lines) - len(page_of(text).body.split("\n"))
+    body_at = page_of(text).body_at
     for at, reason in reasons.items():
         if at > body_at:
             yield Move(line=at, text=lines[at - 1], reason=reason)
@@ -199,3 +199,12 @@ def _prose(lines: list[str], known: Collection[int]) -> list[int]:
 def dead(text: str, names: Collection[str]) -> list[Entry]:
     """The lines whose file is not there."""
     return [entry for entry in entries(text) if entry.name not in names]
+
+
+def told_by(body: str, description: str = "") -> Told:
+    """What a topic's text says of itself: its first heading, and its description or else its first line of prose."""
+    lines = [line.strip() for line in body.splitlines() if line.strip()]
+    title = next((line.lstrip("#").strip() for line in lines if line.startswith("#")), "")
+    prose = next((line for line in lines if not line.startswith(("#", "```", "---", "<!--"))), "")
+    hook = description or prose.lstrip("-*+> ").strip()
+    return Told(title, hook if len(hook) <= 120 else hook[:119].rstrip() + "…")
