@@ -176,15 +176,20 @@ def _secrets(name: str, text: str, known: Collection[str]) -> Iterator[Finding]:
 def hidden_in(text: str) -> list[tuple[int, str]]:
     """Line and code point of each character that cannot be seen; those that join an emoji together are seen by it."""
     found: list[tuple[int, str]] = []
-    line = 1
+    line, done = 1, 0
+    for at in _unseen(text):
+        line, done = line + text.count("\n", done, at), at
+        found.append((line, f"U+{ord(text[at]):04X}"))
+    return found
+
+
+def _unseen(text: str) -> Iterator[int]:
     for at, char in enumerate(text):
-        line += char == "\n"
         if char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp"):
             continue
-        if (char == "\r" and text[at + 1 : at + 2] == "\n") or (char == "\ufeff" and at == 0) or _joins(text, at):
-            continue
-        found.append((line, f"U+{ord(char):04X}"))
-    return found
+        ends_line = char == "\r" and text[at + 1 : at + 2] == "\n"
+        if not ends_line and not (char == "\ufeff" and at == 0) and not _joins(text, at):
+            yield at
 
 
 def _joins(text: str, at: int) -> bool:
@@ -196,8 +201,8 @@ def _joins(text: str, at: int) -> bool:
 
 def visible(text: str) -> str:
     """``text`` with its unseen characters spelled out, as ``<U+200B>``."""
-    spelled = (f"<U+{ord(char):04X}>" if char not in "\n\t" and hidden_in(char) else char for char in text)
-    return "".join(spelled)
+    unseen = set(_unseen(text))
+    return "".join(f"<U+{ord(char):04X}>" if at in unseen else char for at, char in enumerate(text))
 
 
 def _hidden(name: str, text: str) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ create table known(name text primary key, id integer not null, size integer, mti
 # a word in the name or the title says more about a topic than one in its text
 _SEARCH = """
 select name, title, snippet(topic, 2, ?, ?, ?, ?), body from topic
-where topic match ? order by bm25(topic, 8.0, 4.0, 1.0), name limit ?
+where topic match ? order by bm25(topic, 60.0, 30.0, 1.0), name limit ?
 """
 _SCAN = (
     "select name, title, body from topic where instr(lower(name || char(10) || body), lower(?)) order by name limit ?"

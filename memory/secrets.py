@@ -32,11 +32,19 @@ _SHAPES = {
     "DigitalOcean token": r"do[opr]_v1_[a-f0-9]{64}",
     "web token": r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{5,}",
     "private key": (
-        r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:(?!-----END)[\s\S]){0,16384}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
+        r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:(?:(?!-----)[\s\S]){0,16384}-----END [A-Z ]{0,40}PRIVATE KEY-----"
+        r"|(?:\r?\n[A-Za-z0-9+/=]{1,100}){0,400})"
     ),
     "password in an address": r"(?<=://)[^\s/:@]{1,80}:[^\s/@]{3,200}(?=@[\w.-])",
 }
-_KNOWN = re.compile("|".join(f"(?P<s{n}>{shape})" for n, shape in enumerate(_SHAPES.values())))
+# a token begins where a word does: asked first, so that a long word is looked through once. A key in a text of JSON follows
+# an escaped line feed, which is a letter
+_KNOWN = re.compile(
+    "|".join(
+        f"(?P<s{n}>{'' if '-----' in shape else '(?<![A-Za-z0-9])'}(?:{shape}))"
+        for n, shape in enumerate(_SHAPES.values())
+    )
+)
 _NAMES = list(_SHAPES)
 _ASSIGNED = re.compile(
     r"(?i)(?<![A-Za-z])(?:[A-Za-z0-9]{1,30}[_-]){0,4}"
@@ -109,8 +117,7 @@ def values_of_env(text: str) -> set[str]:
 
 def _candidates(text: str, known: Collection[str]) -> Iterator[tuple[str, int, int]]:
     for match in _KNOWN.finditer(text):
-        if match.start() == 0 or not (text[match.start() - 1].isalnum() and text[match.start()].isalnum()):
-            yield _NAMES[int((match.lastgroup or "s0")[1:])], *match.span()
+        yield _NAMES[int((match.lastgroup or "s0")[1:])], *match.span()
     for pattern in (_ASSIGNED, _BEARER):
         for match in pattern.finditer(text):
             group = "quoted" if match.groupdict().get("quoted") else "bare"

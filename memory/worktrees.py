@@ -102,7 +102,8 @@ def _promote_topic(topic: Topic, source: Memory, target: Memory) -> Promoted:
         there = target.read(topic.name)
     except NotFoundError:
         return _saved(target, topic.name, text, ABSENT, "added", Told(topic.title, topic.description))
-    both = keep_both(there.text, text)
+    # the project's lines first where both have some in one place
+    both = keep_both(text, there.text)
     if there.text in {both, text}:
         return Promoted(name=topic.name, became="same")
     return _saved(target, topic.name, both, there.sha256, "both")
