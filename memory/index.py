@@ -61,7 +61,16 @@ def units(text: str) -> int:
 
 def load_index(raw: bytes, most_lines: int = MOST_LINES, most_units: int = MOST_UNITS) -> LoadedIndex:
     """What an agent is given of these bytes."""
-    body = without_comments(page_of(decoded(raw)).body).strip("\n")
+    return loaded(body_of(raw), most_lines, most_units)
+
+
+def body_of(raw: bytes) -> str:
+    """What counts of these bytes: without frontmatter, block comments, and blank lines around."""
+    return without_comments(page_of(decoded(raw)).body).strip("\n")
+
+
+def loaded(body: str, most_lines: int = MOST_LINES, most_units: int = MOST_UNITS) -> LoadedIndex:
+    """What an agent is given of a body."""
     lines = body.split("\n") if body else []
     total = units(body)
     if len(lines) <= most_lines and total <= most_units:

@@ -15,40 +15,45 @@ from dataclasses import dataclass
 REDACTED = "[redacted]"
 LEAST_KNOWN = 8  # a shorter value of an .env file ("true", "5432") stands everywhere
 
+# what stands in each, and is looked for first: most texts hold none of it
 _SHAPES = {
-    "GitHub token": r"gh[pousr]_[A-Za-z0-9]{30,255}|github_pat_[A-Za-z0-9_]{40,255}",
-    "GitLab token": r"gl(?:pat|dt|rt|cbt|ptt|ft)-[A-Za-z0-9_.-]{20,255}",
-    "AWS key": r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])",
-    "Anthropic key": r"sk-ant-[A-Za-z0-9_-]{20,255}",
-    "OpenAI key": r"sk-(?=[A-Za-z_-]{0,99}[0-9])(?=[a-z0-9_-]{0,99}[A-Z])[A-Za-z0-9_-]{32,255}",
-    "Google key": r"AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{30,}",
-    "Slack token": r"xox[abeprs]-[A-Za-z0-9-]{10,255}|xapp-[0-9]-[A-Za-z0-9-]{20,255}",
-    "Slack address": r"https://hooks\.slack\.com/services/[A-Za-z0-9/]{20,}",
-    "Stripe key": r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,255}|whsec_[A-Za-z0-9]{24,}",
-    "npm token": r"npm_[A-Za-z0-9]{36}",
-    "PyPI token": r"pypi-[A-Za-z0-9_-]{50,}",
-    "Hugging Face token": r"hf_[A-Za-z0-9]{30,}",
-    "SendGrid key": r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
-    "DigitalOcean token": r"do[opr]_v1_[a-f0-9]{64}",
-    "web token": r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{5,}",
-    "private key": (
-        r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:(?:(?!-----)[\s\S]){0,16384}-----END [A-Z ]{0,40}PRIVATE KEY-----"
-        r"|(?:\r?\n[A-Za-z0-9+/=]{1,100}){0,400})"
+    "GitHub token": (
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+        r"gh[pousr]_[A-Za-z0-9]{30,255}|github_pat_[A-Za-z0-9_]{40,255}",
     ),
-    "password in an address": r"(?<=://)[^\s/:@]{1,80}:[^\s/@]{3,200}(?=@[\w.-])",
+    "GitLab token": (("gl",), r"gl(?:pat|dt|rt|cbt|ptt|ft)-[A-Za-z0-9_.-]{20,255}"),
+    "AWS key": (("AKIA", "ASIA", "ABIA", "ACCA"), r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    "Anthropic key": (("sk-ant-",), r"sk-ant-[A-Za-z0-9_-]{20,255}"),
+    "OpenAI key": (("sk-",), r"sk-(?=[A-Za-z_-]{0,99}[0-9])(?=[a-z0-9_-]{0,99}[A-Z])[A-Za-z0-9_-]{32,255}"),
+    "Google key": (("AIza", "ya29."), r"AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{30,}"),
+    "Slack token": (("xox", "xapp-"), r"xox[abeprs]-[A-Za-z0-9-]{10,255}|xapp-[0-9]-[A-Za-z0-9-]{20,255}"),
+    "Slack address": (("hooks.slack.com",), r"https://hooks\.slack\.com/services/[A-Za-z0-9/]{20,}"),
+    "Stripe key": (
+        ("_live_", "_test_", "whsec_"),
+        r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,255}|whsec_[A-Za-z0-9]{24,}",
+    ),
+    "npm token": (("npm_",), r"npm_[A-Za-z0-9]{36}"),
+    "PyPI token": (("pypi-",), r"pypi-[A-Za-z0-9_-]{50,}"),
+    "Hugging Face token": (("hf_",), r"hf_[A-Za-z0-9]{30,}"),
+    "SendGrid key": (("SG.",), r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
+    "DigitalOcean token": (("_v1_",), r"do[opr]_v1_[a-f0-9]{64}"),
+    "web token": (("eyJ",), r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{5,}"),
 }
-# a token begins where a word does: asked first, so that a long word is looked through once. A key in a text of JSON follows
-# an escaped line feed, which is a letter
-_KNOWN = re.compile(
-    "|".join(
-        f"(?P<s{n}>{'' if '-----' in shape else '(?<![A-Za-z0-9])'}(?:{shape}))"
-        for n, shape in enumerate(_SHAPES.values())
-    )
-)
-_NAMES = list(_SHAPES)
+# a token begins where a word does: a long word is looked through once
+_KNOWN = {kind: (marks, re.compile(rf"(?<![A-Za-z0-9])(?:{shape})")) for kind, (marks, shape) in _SHAPES.items()} | {
+    # in a text of JSON it follows an escaped line feed, which is a letter
+    "private key": (
+        ("PRIVATE KEY",),
+        re.compile(
+            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:(?:(?!-----)[\s\S]){0,16384}-----END [A-Z ]{0,40}PRIVATE KEY-----"
+            r"|(?:\r?\n[A-Za-z0-9+/=]{1,100}){0,400})"
+        ),
+    ),
+    "password in an address": (("://",), re.compile(r"(?<=://)[^\s/:@]{1,80}:[^\s/@]{3,200}(?=@[\w.-])")),
+}
+_NAMED = ("passw", "passphrase", "secret", "key", "token", "credential")
 _ASSIGNED = re.compile(
-    r"(?i)(?<![A-Za-z])(?:[A-Za-z0-9]{1,30}[_-]){0,4}"
-    r"(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?token|token|credentials?)"
+    r"(?i)(?<![a-z])(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?token|token|credentials?)"
     r"[\"'`]?\s{0,4}(?:=|:|=>|\bis\b)\s{0,4}(?:(?P<quote>[\"'`])(?P<quoted>[^\"'`\n]{6,200})(?P=quote)|(?P<bare>[^\s\"'`,;)]{8,200}))"
 )
 _BEARER = re.compile(r"(?i)\bbearer\s+(?P<bare>[A-Za-z0-9._~+/=-]{16,500})")
@@ -56,7 +61,7 @@ _PLACEHOLDER = re.compile(
     r"(?i)^(?:<.*>|\$\{?.*|%.*%|\{\{.*|\*+|x{4,}.*|\.{3}.*|your[_-].*|my[_-].*|example.*|changeme.*|redacted.*|\[.*|none|null|true|false"
     r"|process\.env.*|os\.(?:environ|getenv).*|env\..*|(?:see|in|from|stored|kept)\b.*|required|optional|string)$"
 )
-_TOKEN = re.compile(r"[A-Za-z0-9+/_=-]{32,500}")
+_TOKEN = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_=-]{32,}")
 _HEX = re.compile(r"[0-9a-fA-F-]+")
 
 
@@ -116,9 +121,14 @@ def values_of_env(text: str) -> set[str]:
 
 
 def _candidates(text: str, known: Collection[str]) -> Iterator[tuple[str, int, int]]:
-    for match in _KNOWN.finditer(text):
-        yield _NAMES[int((match.lastgroup or "s0")[1:])], *match.span()
-    for pattern in (_ASSIGNED, _BEARER):
+    for kind, (marks, pattern) in _KNOWN.items():
+        if any(mark in text for mark in marks):
+            yield from ((kind, *match.span()) for match in pattern.finditer(text))
+    low = text.lower()
+    for pattern in (
+        *((_ASSIGNED,) if any(name in low for name in _NAMED) else ()),
+        *((_BEARER,) if "bearer" in low else ()),
+    ):
         for match in pattern.finditer(text):
             group = "quoted" if match.groupdict().get("quoted") else "bare"
             if _is_value(match[group]):
