@@ -102,12 +102,17 @@ def occurrences(text: str, old: str) -> list[int]:
 
 
 def _inserted(text: str, line: int, new: str, name: str) -> str:
-    lines = text.splitlines(keepends=True) if "\n" not in text else re.findall(r"[^\n]*\n|[^\n]+", text)
+    lines = lines_of(text)
     if not 0 <= line <= len(lines):
         raise UsageError(f"{name} has no line {line}: it has {len(lines)}", hint=f"name one from 0 to {len(lines)}")
     end = newline_of(text)
     before = "".join(lines[:line])
     return before + (end if before and not before.endswith("\n") else "") + _ended(new, end) + "".join(lines[line:])
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text with their line feeds, which alone end one."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def newline_of(text: str) -> str:

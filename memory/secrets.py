@@ -95,10 +95,10 @@ def find(text: str, known: Collection[str] = ()) -> list[Secret]:
 
 
 def redact(text: str, known: Collection[str] = ()) -> str:
-    """``text`` with ``[redacted]`` in the place of each."""
+    """``text`` with ``[redacted]`` in the place of each; it has as many lines as before."""
     pieces, done = list[str](), 0
     for secret in find(text, known):
-        pieces += [text[done : secret.start], REDACTED]
+        pieces += [text[done : secret.start], REDACTED, "\n" * secret.value.count("\n")]
         done = secret.stop
     return "".join([*pieces, text[done:]])
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from openoxide.errors import ConflictError, NotFoundError, OpenOxideError
 from openoxide.memory.directory import Listing
-from openoxide.memory.editing import ABSENT, Insert, Replace, occurrences
+from openoxide.memory.editing import ABSENT, Insert, Replace, lines_of, occurrences, to_bytes
 from openoxide.memory.naming import parts_of
 from openoxide.memory.topics import Memory
 
@@ -76,7 +76,7 @@ class MemoryTool:
         return "\n".join([head, *lines])
 
     def _view_file(self, path: str, name: str, wanted: Any) -> str:
-        lines = self._memory.read(name).text.split("\n")
+        lines = self._shown(name).split("\n")
         if len(lines) > MOST_LINES:
             raise _RefusedCommandError(f"File {path} exceeds maximum line limit of 999,999 lines.")
         first, last = _range(wanted, len(lines))
@@ -84,6 +84,10 @@ class MemoryTool:
         if len(text) > MOST_VIEW:
             text = text[:MOST_VIEW] + f"\n... cut at {MOST_VIEW} characters; use `view_range` to see the rest"
         return f"Here's the content of {path} with line numbers:\n{text}"
+
+    def _shown(self, name: str) -> str:
+        """A file as a model may see it: a secret that somebody else wrote is not repeated, bytes that are no text are U+FFFD."""
+        return self._memory.clean(to_bytes(self._memory.read(name).text).decode("utf-8", "replace"))
 
     def _create(self, command: Mapping[str, Any]) -> str:
         path, text = _text(command, "path"), _text(command, "file_text")
@@ -112,7 +116,7 @@ class MemoryTool:
                 "Please ensure it is unique"
             )
         self._memory.edit(name, Replace(old=old, new=new))
-        edited = text.replace(old, new, 1).split("\n")
+        edited = self._shown(name).split("\n")
         first = max(1, places[0] - AROUND)
         snippet = "\n".join(_numbered(edited[first - 1 : places[0] + new.count("\n") + AROUND], first))
         return (
@@ -122,7 +126,7 @@ class MemoryTool:
     def _insert(self, command: Mapping[str, Any]) -> str:
         path, text, line = _text(command, "path"), _text(command, "insert_text"), command.get("insert_line")
         name = self._existing(path)
-        count = len(self._memory.read(name).text.splitlines())
+        count = len(lines_of(self._memory.read(name).text))
         if isinstance(line, bool) or not isinstance(line, int) or not 0 <= line <= count:
             raise _RefusedCommandError(
                 f"Error: Invalid `insert_line` parameter: {line}. "

@@ -133,6 +133,10 @@ class Memory:
         cut = raw.cut or (f"only the first {most} of {raw.size} bytes were read" if raw.size > most else "")
         return Reading(name=name, text=text, sha256=sha256(whole.data), size=raw.size, cut=cut)
 
+    def clean(self, text: str) -> str:
+        """A text without the secrets in it: what is shown to agents, exported, or shared."""
+        return secrets.redact(text, self._known)
+
     def _not_found(self, name: str) -> NotFoundError:
         names = self.directory.listing().names
         like = [other for other in names if name.removesuffix(SUFFIX).casefold() in other.casefold()]
@@ -219,6 +223,8 @@ class Memory:
         with writing(self.directory, self._clock.now_ms()) as hands:
             is_folder = name in self.directory.listing().folders
             names = {one: new + one.removeprefix(name) for one in (self._inside(name) if is_folder else [name])}
+            for one in names.values():
+                parts_of(one)  # a file that came to lie too deep would not be read any more
             found = None if is_folder else self._found(hands, name)
             if expect is not None:
                 require(name, found, expect)

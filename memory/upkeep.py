@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from openoxide.memory.index import GONE_MARK, MOST_LINES, MOST_UNITS, Entry, entries, entry_line, load_index, units
+from openoxide.memory.editing import to_bytes
+from openoxide.memory.index import GONE_MARK, MOST_LINES, MOST_UNITS, entries, entry_line, load_index, units
 from openoxide.memory.markdown import code_lines, page_of
 
 LONG_ENTRY_UNITS = 200
@@ -143,27 +144,24 @@ def suggested(text: str, used: Mapping[str, int] | None = None, most_lines: int 
     """Which lines had better move so that all of the index loads, no more of them than it takes; none where it does.
     ``used`` is when each topic was last read (ms): of live lines the longest unused go first, then the lowest.
     """
-    loaded = load_index(text.encode("utf-8", "surrogatepass"), most_lines)
-    lines_over, units_over = loaded.lines - most_lines, loaded.units - MOST_UNITS
     moves: list[Move] = []
-    for move in _candidates(text, used or {}):
-        if lines_over <= 0 and units_over <= 0:
-            break
-        # where only characters are too many, a short line does not help
-        if lines_over > 0 or units(move.text) > LONG_ENTRY_UNITS:
+    lines = text.split("\n")
+    found = load_index(to_bytes(text), most_lines)
+    candidates = iter(_candidates(text, used or {}))
+    while found.first_cut:
+        lines_over, units_over = found.lines - most_lines, found.units - MOST_UNITS
+        before = len(moves)
+        while lines_over > 0 or units_over > 0:
+            move = next(candidates, None)
+            if move is None:
+                return moves
             moves.append(move)
             lines_over, units_over = lines_over - 1, units_over - units(move.text) - 1
-    return moves if lines_over <= 0 and units_over <= 0 else _by_length(text, units_over, moves)
-
-
-def _by_length(text: str, units_over: int, moves: list[Move]) -> list[Move]:
-    taken = {move.line for move in moves}
-    rest = [(at, line) for at, line in enumerate(text.split("\n"), 1) if line.strip() and at not in taken]
-    for at, line in sorted(rest, key=lambda item: (-units(item[1]), -item[0])):
-        if units_over <= 0:
-            break
-        moves.append(Move(line=at, text=line, reason="long"))
-        units_over -= units(line) + 1
+        # some lines did not count: blank ones at the end, comments
+        gone = {move.line for move in moves}
+        rest = "\n".join(line for at, line in enumerate(lines, 1) if at not in gone)
+        found = load_index(to_bytes(rest), most_lines)
+        assert len(moves) > before, "what is over takes at least one line"
     return moves
 
 
@@ -181,6 +179,8 @@ def _candidates(text: str, used: Mapping[str, int]) -> Iterable[Move]:
     live = [entry for entry in known if entry.line not in reasons]
     for entry in sorted(live, key=lambda entry: (used.get(entry.name, 0), -entry.line)):
         reasons[entry.line] = "unused"
+    # headings, where there is nothing else
+    reasons |= {at: "structure" for at in range(len(lines), 0, -1) if at not in reasons and lines[at - 1].strip()}
     body_at = page_of(text).body_at
     for at, reason in reasons.items():
         if at > body_at:
@@ -188,17 +188,14 @@ def _candidates(text: str, used: Mapping[str, int]) -> Iterable[Move]:
 
 
 def _long(lines: list[str]) -> list[int]:
-    return [at for at, line in enumerate(lines, 1) if units(line) > LONG_ENTRY_UNITS]
+    """The longest first: fewest lines move."""
+    long = [(-units(line), at) for at, line in enumerate(lines, 1) if units(line) > LONG_ENTRY_UNITS]
+    return [at for _, at in sorted(long)]
 
 
 def _prose(lines: list[str], known: Collection[int]) -> list[int]:
     plain = [at for at, line in enumerate(lines, 1) if at not in known and line.strip() and not line.startswith("#")]
     return plain[::-1]
-
-
-def dead(text: str, names: Collection[str]) -> list[Entry]:
-    """The lines whose file is not there."""
-    return [entry for entry in entries(text) if entry.name not in names]
 
 
 def told_by(body: str, description: str = "") -> Told:

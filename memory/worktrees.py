@@ -18,6 +18,7 @@ from openoxide.errors import NotFoundError, RefusedError
 from openoxide.memory.directory import WORKTREES, MemoryDirectory
 from openoxide.memory.editing import ABSENT, keep_both, sha256, to_bytes, to_text
 from openoxide.memory.index import entries
+from openoxide.memory.markdown import page_of
 from openoxide.memory.naming import INDEX
 from openoxide.memory.topics import Memory, Topic
 from openoxide.memory.upkeep import Told
@@ -84,7 +85,7 @@ def orphans(home: Path, project: str, live: Collection[str]) -> list[str]:
 def index_of(found: Layers) -> bytes:
     """The index that an agent is given: the worktree's own lines first, then those of the project."""
     own = found.own.index().data
-    below = found.below.index().data if found.below else b""
+    below = to_bytes(page_of(to_text(found.below.index().data)).body) if found.below else b""
     return own + (b"\n" if own and not own.endswith(b"\n") else b"") + below if below else own
 
 

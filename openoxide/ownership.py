@@ -102,8 +102,10 @@ def is_half_made(folder: int, found: Mapping[str, Found]) -> bool:
     """Whether there is nothing but ours, and no history yet: what `config set` or a daemon that could not start left."""
     return not _is_of_others(folder, found) and all(
         name == MEMORIES
-        or (is_ours(name, entry.mode)
-        and (stat.S_ISDIR(entry.mode) or not name.startswith(_HISTORY) or _is_empty(folder, name, entry)))
+        or (
+            is_ours(name, entry.mode)
+            and (stat.S_ISDIR(entry.mode) or not name.startswith(_HISTORY) or _is_empty(folder, name, entry))
+        )
         for name, entry in found.items()
     )
 

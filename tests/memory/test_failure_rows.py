@@ -377,7 +377,10 @@ def test_forty_attacks_on_names_are_refused(memory):
 def test_the_room_knows_no_network_and_starts_no_program():
     room = Path(__file__).parents[2] / "memory"
     modules = [f"openoxide.memory.{path.stem}" for path in room.glob("*.py") if path.stem != "__init__"]
-    program = f"import importlib, sys; [importlib.import_module(m) for m in {modules!r}]; print(*sys.modules)"
+    program = (
+        "import importlib, sys; before = set(sys.modules); "
+        f"[importlib.import_module(name) for name in {modules!r}]; print(*(sys.modules.keys() - before))"
+    )
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

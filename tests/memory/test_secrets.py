@@ -43,7 +43,8 @@ def test_a_secret_is_found_and_redacted(kind):
 
     assert (found.line, text[found.start : found.stop]) == (3, secret)
     assert secret not in found.shown
-    assert redact(text) == f"# Notes\n\n{before}{REDACTED}{after}\n"
+    rows = "\n" * secret.count("\n")
+    assert redact(text) == f"# Notes\n\n{before}{REDACTED}{rows}{after}\n"
 
 
 @pytest.mark.parametrize(

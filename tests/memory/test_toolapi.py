@@ -258,3 +258,20 @@ def test_a_secret_is_refused_in_the_same_form(run, filled):
     kind, text = run("create", path="/memories/s.md", file_text="ghp_" + "a1B2" * 9)
 
     assert (kind, text.startswith("Error: s.md would hold a GitHub token in line 1")) == ("error", True)
+
+
+def test_a_view_repeats_no_secret_and_keeps_the_numbers_of_the_lines(run, memory):
+    key = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----"
+    place(memory.directory.path, "s.md", f"one\n{key}\nghp_{'a1B2' * 9}\nlast \xff\n".encode("latin-1"))
+
+    text = run("view", path="/memories/s.md")[1]
+
+    assert text.splitlines()[1:] == [
+        "     1\tone",
+        "     2\t[redacted]",
+        "     3\t",
+        "     4\t",
+        "     5\t[redacted]",
+        "     6\tlast \ufffd",
+        "     7\t",
+    ]

@@ -296,3 +296,11 @@ def test_a_line_that_is_not_there_is_said(memory):
 
     with pytest.raises(UsageError, match="it has 1"):
         memory.edit("a.md", Insert(line=5, text="x"))
+
+
+def test_a_folder_is_not_moved_to_where_its_files_would_lie_too_deep(memory):
+    memory.save("a/b/c.md", "one\n", expect=ABSENT)
+
+    with pytest.raises(RefusedError, match="more than 5 parts"):
+        memory.rename("a", "v/w/x/y")
+    assert memory.read("a/b/c.md").text == "one\n"

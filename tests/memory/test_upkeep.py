@@ -104,7 +104,7 @@ def test_what_moves_first_is_dead_then_double_then_detail_then_what_was_not_used
 
 
 def test_long_lines_move_where_characters_are_too_many():
-    text = "\n".join(["- [S](s.md)"] * 50 + ["x" * 13_000, "y" * 13_000, "z" * 500])
+    text = "\n".join([f"- [S{n}](s{n}.md)" for n in range(50)] + ["x" * 13_000, "y" * 13_000, "z" * 500])
 
     moves = suggested(text)
 
@@ -113,9 +113,21 @@ def test_long_lines_move_where_characters_are_too_many():
     assert len(moves) == 1
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["- [A](a.md) " + "x" * 150 + "\n", "# heading\n", "a\n\n", "prose " * 30 + "\n"],
+    ids=["entries", "headings", "gaps", "prose"],
+)
+def test_an_index_of_anything_can_be_made_to_load(text):
+    assert_what_is_left_loads(text * 250)
+
+
 @given(st.lists(st.integers(0, 900), min_size=1, max_size=260))
 def test_without_what_is_suggested_all_loads(lengths):
-    text = "\n".join(f"- [T{n}](t{n}.md) {'x' * length}" for n, length in enumerate(lengths))
+    assert_what_is_left_loads("\n".join(f"- [T{n}](t{n}.md) {'x' * length}" for n, length in enumerate(lengths)))
+
+
+def assert_what_is_left_loads(text):
 
     moves = suggested(text)
 

@@ -95,7 +95,9 @@ def test_notes_stay_and_do_not_stop_a_removal_that_is_done_again(home):
         assert remove(home, keep_history=False).left == {"projects": "not_ours"}
     assert (home.folder / "projects/kkkkkkkkkkkkkkkk/memory/MEMORY.md").exists()
     write(home, "config.toml")
-    assert list(remove(home, keep_history=False).removed) == ["config.toml", "oxided.lock"], "nor does a home without a history"
+    assert list(remove(home, keep_history=False).removed) == ["config.toml", "oxided.lock"], (
+        "nor does a home without a history"
+    )
 
 
 @pytest.mark.parametrize("name", ["blobs", "logs", "blobs/big", "config.toml"])
