@@ -50,6 +50,7 @@ def _within(gathering: Gathering, folder: PurePath, names: list[str], left: int)
     raw = gathering.take(path)
     if raw is None:
         return left
+    # at a byte, also in the middle of a character: measured
     given = raw.data[:left]
     cut = f"only the first {len(given)} of {raw.size} bytes fit project_doc_max_bytes" if len(given) < raw.size else ""
     gathering.sources.append(
@@ -64,6 +65,7 @@ def opencode(gathering: Gathering, places: Places, cwd: PurePath, file: PurePath
     way = down_to(cwd, root)
     for name in ("AGENTS.md", "CLAUDE.md", "CONTEXT.md"):
         found = [folder / name for folder in way[::-1] if gathering.files.read(folder / name) is not None]
+        # one kind of file for the whole way: a CLAUDE.md beside an AGENTS.md further up is not read
         for path in found:
             _plain(gathering, path, Level.PROJECT)
         if found:
@@ -111,6 +113,7 @@ def _gemini_names(files: Files, places: Places, cwd: PurePath) -> list[str]:
     found: Any = None
     for path in (places.gemini / "settings.json", cwd / ".gemini/settings.json"):
         context = _jsonc(files, path).get("context")
+        # the project's settings take the place of the user's
         found = (context.get("fileName") if isinstance(context, dict) else None) or found
     names = [found] if isinstance(found, str) else found if isinstance(found, list) else []
     return [name for name in names if isinstance(name, str)] or ["GEMINI.md"]

@@ -177,6 +177,7 @@ def _fitted(
 ) -> tuple[LoadedIndex, str]:
     """The longest beginning of the index that stays under the cap with all that stands around it."""
     least, most = 0, min(MOST_UNITS, cap)
+    # the warning grows as the index is cut, so what fits is tried, not computed
     while least < most:
         middle = (least + most + 1) // 2
         if count(rendered(notes, loaded(body, most_units=middle), names)) <= cap:

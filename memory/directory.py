@@ -108,6 +108,7 @@ class MemoryDirectory:
             # a home may lie behind a link of the user's; what is below may not
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
+            # the only part that may be a link: the user has named it
             return os.open(self.home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise self._trouble(error, str(self.home)) from error
@@ -207,6 +208,7 @@ def _odd(name: str) -> RefusedError:
 def _list(folder: int, prefix: str, files: list[FileInfo], folders: list[str], refused: list[Refused]) -> None:
     for entry in sorted(os.listdir(folder)):
         name = prefix + entry
+        # editors keep what they are at work on so, and so do agents
         if entry.startswith("."):
             continue
         if len(files) >= MOST_FILES:

@@ -122,6 +122,7 @@ def newline_of(text: str) -> str:
 
 
 def _ended(text: str, end: str) -> str:
+    # a text that comes with its own line ends takes on those of the file
     plain = text.replace("\r\n", "\n")
     return (plain if plain.endswith("\n") or not plain else plain + "\n").replace("\n", end)
 
@@ -135,6 +136,7 @@ def normalised(text: str) -> str:
 def already_in(text: str, new: str) -> int:
     """The line, from 1, on which a text says what ``new`` says, 0 where it does not. Only words count."""
     wanted = normalised(new)
+    # a rule or a blank line says nothing, and may stand there as often as it likes
     if not re.search(r"\w", wanted):
         return 0
     lines = text.splitlines()
@@ -155,6 +157,7 @@ def keep_both(ours: str, theirs: str) -> str:
         return theirs
     a, b = ours.splitlines(keepends=True), theirs.splitlines(keepends=True)
     if max(len(a), len(b)) > MOST_COMPARED_LINES:
+        # rather twice than not at all
         return _ended(theirs, newline_of(theirs)) + ours
     found: list[str] = []
     for tag, a1, a2, b1, b2 in SequenceMatcher(None, b, a, autojunk=False).get_opcodes():
@@ -170,6 +173,7 @@ def keep_both(ours: str, theirs: str) -> str:
 def doubts(before: str, after: str) -> list[str]:
     """What makes a whole new text look like an accident: it lost most of the old one, or has a mark in its place."""
     found: list[str] = []
+    # a short text may well be halved on purpose
     if len(after) * 2 < len(before) and len(before) > 200:
         found.append(f"it shrank from {len(before)} to {len(after)} characters")
     match = _PLACEHOLDER.search(after)

@@ -68,6 +68,7 @@ class DiskFiles:
 
     def read(self, path: PurePath) -> Raw | None:
         try:
+            # followed, unlike in a memory: the agent follows it too, and CLAUDE.md is often a link to AGENTS.md
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except (OSError, ValueError):  # not there, not to be read, or a name with a NUL
             return None
@@ -157,6 +158,7 @@ def root_of(files: Files, cwd: PurePath, markers: tuple[str, ...] = (".git",)) -
 def below(files: Files, folder: PurePath, suffix: str, seen: set[PurePath] | None = None) -> Iterator[PurePath]:
     """The files below a folder whose names end so, in the order of their paths; a folder that links back is entered once."""
     seen = set() if seen is None else seen
+    # a folder of rules may be linked into itself
     real = files.real(folder)
     if real in seen:
         return

@@ -78,6 +78,7 @@ def _object(files: Files, path: PurePath) -> Mapping[str, Any]:
     raw = files.read(path)
     try:
         found = json.loads(raw.data) if raw else None
+    # settings that the client cannot read either; its own doctor tells
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -168,6 +169,7 @@ class ClaudeFiles:
             if self._files.read(path) is not None:
                 self._gathering.skip(path, EXCLUDED)
             return
+        # an empty file is given to nobody, and hides no AGENTS.md
         raw = self._gathering.take(path)
         if raw is None or not raw.data.strip():
             return
@@ -181,6 +183,7 @@ class ClaudeFiles:
         def refusal(target: PurePath) -> str:
             if self._is_excluded(target) and level is not Level.MANAGED:
                 return EXCLUDED
+            # by the real path: a link inside may lead outside
             inside = self._files.real(target).is_relative_to(self._files.real(self._cwd))
             trusted = level in (Level.MANAGED, Level.USER) or self._options.outside_imports
             return "" if inside or trusted else OUTSIDE

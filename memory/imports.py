@@ -93,6 +93,7 @@ def _refusal(
 ) -> str:
     real = gathering.files.real(target)
     links = [gathering.files.real(one) for one in chain]
+    # before it is asked whether it was given already: that alone would hide a loop
     if real in links:
         return f"an import loop: {' → '.join(map(str, [*chain[links.index(real) :], target]))}"
     if gathering.files.read(target) is None:

@@ -93,6 +93,7 @@ def loaded(body: str, most_lines: int = MOST_LINES, most_units: int = MOST_UNITS
 
 def _fitting(lines: Sequence[str], most_units: int) -> int:
     """How many whole lines fit; the line feed behind the last one does not count."""
+    # the first line has no line feed before it
     used = -1
     for at, line in enumerate(lines):
         used += units(line) + 1
@@ -118,6 +119,7 @@ def entries(text: str) -> list[Entry]:
     found: list[Entry] = []
     for at, (line, coded) in enumerate(zip(lines, code_lines(lines), strict=True)):
         match = _ENTRY.match(line.rstrip("\r"))
+        # links are written with %20 for a space by some editors, and in angle brackets by others
         name = "" if match is None else unquote(match["target"].strip("<>")).removeprefix("./")
         if match is None or coded or at < body_at or not name or _ELSEWHERE.match(name):
             continue

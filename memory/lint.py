@@ -148,6 +148,7 @@ def _alike(notes: list[tuple[str, int, str]]) -> Iterator[Finding]:
     words = [frozenset(_WORD.findall(note[2].casefold())) for note in notes]
     holding: dict[str, list[int]] = {}
     for at, mine in enumerate(words):
+        # few words are alike by chance
         if len(mine) < 4:
             continue
         # two sets that share four fifths share one of the rarest words of either (prefix filtering)

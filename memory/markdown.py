@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 Value = str | tuple[str, ...] | dict[str, str]
 
+# the info of a fence of backticks holds none, else it is a code span (CommonMark 4.5)
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _COMMENT_START = re.compile(r" {0,3}<!--")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -77,6 +78,7 @@ def without_comments(text: str) -> str:
             kept.append(lines[at])
             at += 1
             continue
+        # the block ends with the line, not with the mark (CommonMark 4.6): what follows the mark is somebody's text
         rest = _COMMENT.sub("", "\n".join(lines[at : end + 1]))
         kept += [rest] if rest.strip() else []
         at = end + 1
@@ -105,6 +107,7 @@ def code_lines(lines: list[str]) -> list[bool]:
 
 
 def _closes(line: str, fence: str) -> bool:
+    # four spaces are indented code, and no fence (CommonMark 4.5)
     bare = line.strip()
     return len(line) - len(line.lstrip(" ")) < 4 and len(bare) >= len(fence) and not bare.strip(fence[0])
 
@@ -127,6 +130,7 @@ def outside_code(text: str) -> str:
 
 
 def _without_spans(block: str) -> str:
+    # a span ends at the next run of the same length (CommonMark 6.1): looked up, since a search for each would be quadratic
     runs = [match.span() for match in re.finditer("`+", block)]
     later: dict[int, list[int]] = {}
     for at in range(len(runs) - 1, -1, -1):
@@ -165,6 +169,7 @@ def _fields(lines: list[str]) -> dict[str, Value]:
 def _keys(lines: list[str]) -> Iterator[tuple[str, str, list[str]]]:
     key, first, below = "", "", list[str]()
     for line in lines:
+        # at any indent a hash begins a comment (YAML 1.2, 6.6)
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         match = _KEY.match(line)

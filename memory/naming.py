@@ -18,7 +18,9 @@ INDEX = "MEMORY.md"
 SUFFIX = ".md"
 MOST_PART_BYTES, MOST_NAME_BYTES, MOST_PARTS = 200, 1_000, 5  # a file system takes 255 bytes; staging adds to a name
 
+# devices of Windows, with whatever ending (Naming Files, Paths, and Namespaces)
 _RESERVED = re.compile(r"(?i)(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?:\..*)?")
+# a client that decodes once more than we do would be led elsewhere
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 _FORBIDDEN = frozenset('\\:*?"<>|')
 _MEANING = "./\\:%"
@@ -117,6 +119,7 @@ def _whole_reason(name: str, parts: tuple[str, ...]) -> str:
 def _part_reason(part: str) -> str:
     if any(unicodedata.category(char) in _UNSEEN for char in part):
         return "it holds a character that cannot be seen"
+    # a hidden file; what a shell makes a home of; what a program takes for an option
     if not part or part[0] in ".~-":
         return f"a part of it begins with {part[0]}" if part else "a part of it is empty"
     if _FORBIDDEN & set(part):
@@ -125,8 +128,10 @@ def _part_reason(part: str) -> str:
 
 
 def _odd_reason(part: str) -> str:
+    # Windows leaves them off, and two names become one
     if part != part.strip() or part.endswith("."):
         return "a part of it begins or ends with a space or a dot"
+    # a program that folds compatible characters would read a way up, or a separator
     plain = unicodedata.normalize("NFKC", part)
     if any(plain.count(char) != part.count(char) for char in _MEANING):
         return "it holds a look-alike of a dot, a slash or a percent sign"
@@ -138,4 +143,5 @@ def _odd_reason(part: str) -> str:
 
 
 def _folded(name: str) -> str:
+    # folding may take a text out of its normal form (Unicode 15, 3.13)
     return unicodedata.normalize("NFC", name.casefold())

@@ -29,6 +29,7 @@ def matches(patterns: Iterable[str], path: str) -> bool:
 @cache
 def _compiled(pattern: str) -> re.Pattern[str] | None:
     choices = _choices(pattern.removeprefix("./"))
+    # each star may multiply what a backtracking matcher tries
     if not choices or any(choice.count("*") > MOST_STARS for choice in choices):
         return None
     return re.compile("|".join(map(_translated, choices)), re.DOTALL)

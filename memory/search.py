@@ -52,6 +52,7 @@ class Search:
         self._clean = clean
         # one connection, guarded by a lock: requests come from many threads
         self._lock = threading.Lock()
+        # in memory: nothing of a note outlives its file in a database of ours
         self._db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         self._db.executescript(_SCHEMA)
 
@@ -79,6 +80,7 @@ class Search:
         known = {row[0]: FileInfo(row[0], *row[2:]) for row in self._db.execute("select * from known")}
         gone = [name for name, seen in known.items() if files.get(name) != seen]
         self._db.execute("begin")
+        # deleted by row id: FTS5 looks through everything for a name
         for name in gone:
             self._db.execute("delete from topic where rowid = (select id from known where name = ?)", (name,))
             self._db.execute("delete from known where name = ?", (name,))

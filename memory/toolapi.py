@@ -198,6 +198,7 @@ def _name(path: str) -> str:
 def _range(wanted: Any, count: int) -> tuple[int, int]:
     if wanted is None:
         return 1, count
+    # to Python `true` is the number 1
     is_pair = isinstance(wanted, list) and len(wanted) == 2 and all(type(one) is int for one in wanted)
     first, last = wanted if is_pair else (0, 0)
     last = count if last == -1 else last

@@ -114,20 +114,15 @@ class Memory:
         metadata = page.fields.get("metadata")
         kind = metadata.get("type", "") if isinstance(metadata, dict) else page.text("type")
         told = told_by(page.body, page.text("description"))
-        return Topic(
-            name=name,
-            title=told.title or title_from(name),
-            description=told.hook,
-            kind=kind,
-            size=size,
-            mtime_ns=mtime_ns,
-        )
+        title = told.title or title_from(name)
+        return Topic(name=name, title=title, description=told.hook, kind=kind, size=size, mtime_ns=mtime_ns)
 
     def read(self, name: str, most: int = MOST_READ_BYTES) -> Reading:
         """A file of the memory, cut where it is longer than ``most`` bytes. Raises NotFoundError that names what is like it."""
         raw = self.directory.read(name)
         if raw is None:
             raise self._not_found(name)
+        # a precondition is about the whole file, however little of it was read
         whole = raw if not raw.cut else self.directory.read(name, EVERYTHING) or raw
         text = raw.data[:most].decode("utf-8", "ignore" if len(raw.data) > most else "surrogateescape")
         cut = raw.cut or (f"only the first {most} of {raw.size} bytes were read" if raw.size > most else "")
@@ -338,6 +333,7 @@ class Memory:
             changes[:] = done
             return new
 
+        # an index is not made for nothing
         if hands.read(INDEX) is None and not once(""):
             return []
         self._write(hands, INDEX, once)

@@ -58,6 +58,7 @@ def maintained(text: str, topics: Mapping[str, Told], files: Collection[str]) ->
     lines = text.split("\n")
     changes: list[Change] = []
     for entry in known:
+        # both are true, or neither: the mark is wrong
         if entry.is_marked is (entry.name in files):
             changes.append(Change(did=Did.UNMARKED if entry.is_marked else Did.MARKED, name=entry.name))
             lines[entry.line - 1] = _remarked(lines[entry.line - 1], marked=not entry.is_marked)
@@ -80,6 +81,7 @@ def with_entry(text: str, name: str, told: Told, section: str = "") -> tuple[str
     lines = text.split("\n")
     old = next((entry for entry in entries(text) if entry.name == name), None)
     if old is not None:
+        # what is not told is left as somebody worded it
         line = entry_line(name, told.title or old.title, told.hook or old.hook)
         end = "\r" if lines[old.line - 1].endswith("\r") else ""
         if (told.title in ("", old.title) and told.hook in ("", old.hook)) or lines[old.line - 1] == line + end:

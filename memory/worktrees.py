@@ -105,6 +105,7 @@ def _promote_topic(topic: Topic, source: Memory, target: Memory) -> Promoted:
         return _saved(target, topic.name, text, ABSENT, "added", Told(topic.title, topic.description))
     # the project's lines first where both have some in one place
     both = keep_both(text, there.text)
+    # the project holds every line of it already
     if there.text in {both, text}:
         return Promoted(name=topic.name, became="same")
     return _saved(target, topic.name, both, there.sha256, "both")

@@ -80,6 +80,7 @@ def writing(directory: MemoryDirectory, now_ms: int) -> Iterator[Hands]:
 
 
 def _take(stack: ExitStack, base: int, directory: MemoryDirectory) -> None:
+    # beside the memory: a file in it would be listed, watched, and deleted with it
     lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=base)
     stack.callback(os.close, lock)
     deadline = time.monotonic() + LOCK_SECONDS
@@ -251,6 +252,7 @@ class Hands:
             source = stack.enter_context(self._directory.opened(MEMORY, *folders))
             target = stack.enter_context(self._directory.opened(TRASH, trashed, *folders, create=True))
             rename_exclusive(source, os.fsencode(last), target, os.fsencode(last))
+            # looked at where nobody can reach it any more, as after an exchange
             found = None if expected is None else read_at(target, last, name, EVERYTHING)
             if found is not None and found.data != expected:
                 with suppress(FileExistsError):  # there is a new one already: this one stays where it is found again
