@@ -19,6 +19,8 @@ from typing import NamedTuple
 from openoxide.errors import FailedError, NotFoundError, RefusedError
 from openoxide.fileio import require_descriptors
 from openoxide.memory.naming import INDEX, MOST_PARTS, id_of, parts_of, shown
+from openoxide.ownership import require_ours
+from openoxide.paths import Home
 
 MEMORY, STAGING, TRASH, LOCK = "memory", "staging", "trash", "memory.lock"
 PROJECTS, WORKTREES = "projects", "worktrees"
@@ -105,7 +107,9 @@ class MemoryDirectory:
 
     def _open_home(self, *, create: bool) -> int:
         if create:
-            # a home may lie behind a link of the user's; what is below may not
+            # a folder of somebody else's that is named as the home by mistake gets nothing
+            if not self.home.joinpath(*self.parts).is_dir():
+                require_ours(Home(self.home))
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             # the only part that may be a link: the user has named it

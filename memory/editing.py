@@ -139,9 +139,11 @@ def already_in(text: str, new: str) -> int:
     # a rule or a blank line says nothing, and may stand there as often as it likes
     if not re.search(r"\w", wanted):
         return 0
+    height = len([line for line in new.splitlines() if line.strip()])
+    if height == 1 and wanted not in " ".join(text.casefold().split()):
+        return 0
     lines = text.splitlines()
     said = [normalised(line) for line in lines]
-    height = len([line for line in new.splitlines() if line.strip()])
     spoken = [at for at, line in enumerate(said) if line]
     for first in range(len(spoken) - height + 1):
         if " ".join(said[at] for at in spoken[first : first + height]) == wanted:

@@ -30,16 +30,17 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """The parts of a name of a file in the memory, in NFC. Raises RefusedError with the reason."""
-    name = unicodedata.normalize("NFC", name)
-    parts = tuple(name.split("/"))
-    reason = _whole_reason(name, parts) or next(filter(None, map(_part_reason, parts)), "")
+    """The parts of a name of a file in the memory, as they are written. Raises RefusedError with the reason."""
+    # judged in its normal form and kept in its own: a file that came from macOS is called as it is called
+    normal = unicodedata.normalize("NFC", name)
+    parts = tuple(normal.split("/"))
+    reason = _whole_reason(normal, parts) or next(filter(None, map(_part_reason, parts)), "")
     if reason:
         raise RefusedError(
             f"{shown(name)} is no name for a memory file: {reason}",
             hint="use a short name such as debugging.md, at most in a folder: api/conventions.md",
         )
-    return parts
+    return tuple(name.split("/"))
 
 
 def topic_of(name: str) -> tuple[str, ...]:

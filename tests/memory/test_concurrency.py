@@ -25,7 +25,7 @@ def run_all(home: Path, workers: list[tuple[str, str, int]]) -> None:
         for what, who, count in workers
     ]
     for process in started:
-        _, stderr = process.communicate(timeout=110)
+        _, stderr = process.communicate(timeout=280)
         assert process.returncode == 0, stderr.decode()
 
 
@@ -33,6 +33,7 @@ def lines(home: Path) -> list[str]:
     return (memory_in(home).directory.path / "log.md").read_text().splitlines()
 
 
+@pytest.mark.timeout(300)
 def test_eight_processes_append_sixteen_hundred_entries(tmp_path):
     run_all(tmp_path, [("append", f"w{n}", 200) for n in range(8)])
 
@@ -68,3 +69,18 @@ def test_no_write_of_an_editor_is_lost(tmp_path_factory, appenders, editors):
     ours = {f"- w{n} {m}" for n, count in enumerate(appenders) for m in range(count)}
     assert set(found) - ours == {"- start", *(f"- e{n} {m}" for n, count in enumerate(editors) for m in range(count))}
     assert os.listdir(memory_in(home).directory.path.parent / "staging") == []
+
+
+@pytest.mark.timeout(300)
+def test_no_line_of_a_shell_is_lost(tmp_path):
+    memory_in(tmp_path).save("log.md", "- start\n", expect=ABSENT)
+
+    run_all(tmp_path, [("append", "w0", 40), ("append", "w1", 40), ("shell", "s0", 150), ("shell", "s1", 150)])
+
+    found = lines(tmp_path)
+    assert found[0] == "- start"
+    assert len(set(found)) == len(found) == 381
+    for who, count in (("w0", 40), ("w1", 40), ("s0", 150), ("s1", 150)):
+        assert sorted(line for line in found if line.startswith(f"- {who} ")) == sorted(
+            f"- {who} {m}" for m in range(count)
+        )

@@ -141,3 +141,19 @@ def test_no_descriptor_is_left_open(trap):
         trap.load_index()
 
     assert count() == before
+
+
+def test_a_folder_of_somebody_else_gets_no_memory(tmp_path):
+    place(tmp_path, "home/notes.txt", "theirs")
+
+    with pytest.raises(RefusedError, match="is no OpenOxide home"):
+        memory_in(tmp_path / "home").save("a.md", "one\n", expect=ABSENT)
+
+    assert os.listdir(tmp_path / "home") == ["notes.txt"]
+
+
+def test_a_home_that_has_a_memory_only_takes_another(tmp_path):
+    memory_in(tmp_path / "home").save("a.md", "one\n", expect=ABSENT)
+    memory_in(tmp_path / "home", "l" * 16).save("a.md", "one\n", expect=ABSENT)
+
+    assert len(os.listdir(tmp_path / "home/projects")) == 2

@@ -62,7 +62,7 @@ def row(*numbers: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 @pytest.fixture
 def memory(tmp_path):
-    return memory_in(tmp_path)
+    return memory_in(tmp_path / "home")
 
 
 def shell_write(memory, name, text):

@@ -71,7 +71,7 @@ def test_an_attack_is_refused(name):
         ("MEMORY.md", ("MEMORY.md",)),
         ("a/memory.md", ("a", "memory.md")),
         ("über-uns.md", ("über-uns.md",)),
-        ("u\u0308ber.md", ("über.md",)),
+        ("u\u0308ber.md", ("u\u0308ber.md",)),
         ("日本語.md", ("日本語.md",)),
         ("notes.v2.txt", ("notes.v2.txt",)),
         ("100%.md", ("100%.md",)),
@@ -106,6 +106,7 @@ def test_what_is_taken_stays_below_the_folder(name):
         ("straße.md", ["STRASSE.md"], "STRASSE.md"),
         ("debugging.md", ["debugging.md", "other.md"], ""),
         ("A/b.md", ["a/B.md"], "a/B.md"),
+        ("\u00fcber.md", ["u\u0308ber.md"], "u\u0308ber.md"),
     ],
 )
 def test_two_names_that_one_file_system_takes_for_one_clash(name, others, same):

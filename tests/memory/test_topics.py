@@ -304,3 +304,12 @@ def test_a_folder_is_not_moved_to_where_its_files_would_lie_too_deep(memory):
     with pytest.raises(RefusedError, match="more than 5 parts"):
         memory.rename("a", "v/w/x/y")
     assert memory.read("a/b/c.md").text == "one\n"
+
+
+def test_a_name_of_another_normal_form_is_read_and_not_doubled(memory):
+    memory.save("a.md", "one\n", expect=ABSENT)
+    place(memory.directory.path, "u\u0308ber.md", "two\n")
+
+    assert memory.read("u\u0308ber.md").text == "two\n"
+    with pytest.raises(RefusedError, match="where case does not count"):
+        memory.save("\u00fcber.md", "three\n", expect=ABSENT)
