@@ -34,6 +34,7 @@ from openoxide.memory.editing import (
 from openoxide.memory.index import LoadedIndex, load_index, title_from
 from openoxide.memory.markdown import decoded, page_of
 from openoxide.memory.naming import INDEX, SUFFIX, clash, is_topic, parts_of, topic_of
+from openoxide.memory.trash import TRASH_MS, Reason, Trashed, trashed
 from openoxide.memory.upkeep import (
     Change,
     Move,
@@ -45,7 +46,7 @@ from openoxide.memory.upkeep import (
     with_entry,
     without_entry,
 )
-from openoxide.memory.writing import TRASH_MS, Hands, Reason, Trashed, trashed, writing
+from openoxide.memory.writing import Hands, writing
 
 HEAD_BYTES = 4_096  # enough for a frontmatter and the first heading
 MOST_TRIES = 100

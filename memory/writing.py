@@ -11,21 +11,19 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import stat
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from enum import Enum
 from typing import NamedTuple
 
-from openoxide.errors import ConflictError, NotFoundError, RefusedError
+from openoxide.errors import ConflictError, OpenOxideError, RefusedError
 from openoxide.fileio import write_all, write_errors
 from openoxide.memory.directory import EVERYTHING, LOCK, MEMORY, STAGING, TRASH, MemoryDirectory, content, read_at
 from openoxide.memory.naming import parts_of
+from openoxide.memory.trash import TRASHED, Reason, remove, trash_id
 from openoxide.syscalls import exchange, is_written_to, rename_exclusive
 
-TRASH_MS = 30 * 86_400_000
 LOCK_SECONDS, BUSY_SECONDS = 30.0, 5.0
 
 _POLL_SECONDS = 0.005
@@ -33,27 +31,6 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # rename(2): RENAME_EXCHANGE on a file system that has none, or on a kernel or library that does not know it
 _NO_EXCHANGE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
-_TRASHED = re.compile(r"(?P<ms>[0-9]{13,15})-(?P<reason>[a-z]+)-(?P<n>[0-9]+)")
-
-
-class Reason(str, Enum):
-    """Why something is in the trash."""
-
-    DELETED = "deleted"
-    REPLACED = "replaced"  # a whole text that another took the place of, and it looked like an accident
-    REFUSED = "refused"  # what a writer wanted to write over a change that it had not read
-    OVERTAKEN = "overtaken"  # a foreign write that another one came on top of
-    LEFT = "left"  # in staging, from a writer that was killed
-
-
-class Trashed(NamedTuple):
-    """A file in the trash: ``id`` names the deletion that it belongs to."""
-
-    id: str
-    name: str
-    reason: Reason
-    at_ms: int
-    size: int
 
 
 class Put(NamedTuple):
@@ -109,6 +86,11 @@ def _is_held(fd: int, seconds: float) -> bool:
     return False
 
 
+def _identity(seen: os.stat_result) -> tuple[int, ...]:
+    # not the ctime, which an exchange changes
+    return seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns
+
+
 class Hands:
     """What may be done to a memory while its lock is held. Made by :func:`writing`."""
 
@@ -130,17 +112,57 @@ class Hands:
             staged = self._stage(new)
             if expected is None:
                 return self._place(folder, last, staged)
-            try:
-                self._swap(folder, last, staged)
-            except FileNotFoundError:
-                os.unlink(staged, dir_fd=self._staging)
+            seen = self._swap_if(folder, last, staged, name, expected)
+            if seen is None:
                 return Put(done=False)
-            if self._displaced(staged) == expected:
+            came = _identity(os.stat(staged, dir_fd=self._staging, follow_symlinks=False))
+            if came == seen and self._displaced(staged) == expected:
                 os.fsync(folder)
                 # only now: until the exchange is durable this is the only copy of what stood there
                 os.unlink(staged, dir_fd=self._staging)
                 return Put(done=True)
             return self._give_back(folder, last, staged, new, name)
+
+    def _swap_if(self, folder: int, last: str, staged: str, name: str, expected: bytes) -> tuple[int, ...] | None:
+        """Exchange if the live file is what was expected; the identity that it had. None where it is not, with nothing staged
+        any more. Raises as :meth:`_look`.
+        """
+        try:
+            seen = self._look(folder, last, name, expected)
+            # as late as can be: whoever reads between an exchange and its reversal does not see what was displaced
+            if seen is not None and _identity(os.stat(last, dir_fd=folder, follow_symlinks=False)) == seen:
+                self._swap(folder, last, staged)
+                return seen
+        except FileNotFoundError:
+            pass  # deleted since
+        except OpenOxideError:
+            os.unlink(staged, dir_fd=self._staging)
+            raise
+        os.unlink(staged, dir_fd=self._staging)
+        return None
+
+    def _look(self, folder: int, last: str, name: str, expected: bytes) -> tuple[int, ...] | None:
+        """The identity of the live file, None where it is not what was expected. Raises RefusedError where no plain file
+        stands, ConflictError where somebody does not stop writing to it.
+        """
+        try:
+            fd = os.open(last, _READ, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise RefusedError(f"{name} is a link", hint="a memory holds plain files only") from error
+        try:
+            seen = os.fstat(fd)
+            if not stat.S_ISREG(seen.st_mode):
+                raise RefusedError(f"{name} is no regular file", hint="a memory holds plain files only")
+            if _is_held(fd, BUSY_SECONDS):
+                raise ConflictError(
+                    f"{name} is held open by a program that writes to it", hint="close it and try again"
+                )
+            seen = os.fstat(fd)
+            return _identity(seen) if content(fd) == expected else None
+        finally:
+            os.close(fd)
 
     def _stage(self, new: bytes) -> str:
         self._staged += 1
@@ -189,42 +211,37 @@ class Hands:
             os.close(fd)
 
     def _give_back(self, folder: int, last: str, staged: str, new: bytes, name: str) -> Put:
-        """Put a foreign file back in its place. What stood there meanwhile is ours, and goes; or it is a newer foreign
-        one, which nobody may lose.
+        """Put a foreign file back in its place, at once, and a copy into the trash: an editor that read ours meanwhile may
+        yet write over it. What stood there meanwhile is ours, and goes; or it is a newer foreign one, which nobody may lose.
         """
-        try:
-            self._swap(folder, last, staged)
-        except FileNotFoundError:
-            # deleted meanwhile, with our text in it: theirs is what they had last
-            rename_exclusive(self._staging, staged.encode(), folder, os.fsencode(last))
-            there: bytes | None = new
-        else:
-            os.fsync(folder)
-            there = self._displaced(staged, patient=True)
-            if there == new:
-                os.unlink(staged, dir_fd=self._staging)
+        with ExitStack() as stack:
+            theirs = self._pinned(stack, staged)
+            try:
+                self._swap(folder, last, staged)
+            except FileNotFoundError:
+                # deleted meanwhile, with our text in it: theirs is what they had last
+                rename_exclusive(self._staging, staged.encode(), folder, os.fsencode(last))
+                there: bytes | None = new
             else:
-                self._keep(staged, name, Reason.OVERTAKEN)
-        self._require_free(folder, last, name)
+                os.fsync(folder)
+                there = self._displaced(staged, patient=True)
+                if there == new:
+                    os.unlink(staged, dir_fd=self._staging)
+                else:
+                    self._keep(staged, name, Reason.OVERTAKEN)
+            text = None if theirs is None else content(theirs)
+            if text is not None:
+                self.keep(name, text, Reason.OVERTAKEN)
         return Put(done=False, orphan=None if there == new else there)
 
-    def _require_free(self, folder: int, last: str, name: str) -> None:
-        """Raises RefusedError where no plain file stands, ConflictError where somebody does not stop writing to it."""
+    def _pinned(self, stack: ExitStack, staged: str) -> int | None:
+        """A descriptor of what came out, whatever becomes of its name; None for a link."""
         try:
-            fd = os.open(last, _READ, dir_fd=folder)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise RefusedError(f"{name} is a link", hint="a memory holds plain files only") from error
-        try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise RefusedError(f"{name} is no regular file", hint="a memory holds plain files only")
-            if _is_held(fd, BUSY_SECONDS):
-                raise ConflictError(
-                    f"{name} is held open by a program that writes to it", hint="close it and try again"
-                )
-        finally:
-            os.close(fd)
+            fd = os.open(staged, _READ, dir_fd=self._staging)
+        except OSError:
+            return None
+        stack.callback(os.close, fd)
+        return fd
 
     def move(self, old: str, new: str) -> bool:
         """Rename a file or folder; whether it was done: not over anything, and not where there is nothing."""
@@ -298,7 +315,7 @@ class Hands:
         *folders, last = parts_of(name)
         *to_folders, to_last = parts_of(to or name)
         with ExitStack() as stack:
-            source = stack.enter_context(self._directory.opened(TRASH, _trash_id(trashed), *folders))
+            source = stack.enter_context(self._directory.opened(TRASH, trash_id(trashed), *folders))
             target = stack.enter_context(self._directory.opened(MEMORY, *to_folders, create=True))
             try:
                 rename_exclusive(source, os.fsencode(last), target, os.fsencode(to_last))
@@ -312,63 +329,8 @@ class Hands:
         old = [
             name
             for name in sorted(os.listdir(self._trash))
-            if (m := _TRASHED.fullmatch(name)) and int(m["ms"]) < before_ms
+            if (m := TRASHED.fullmatch(name)) and int(m["ms"]) < before_ms
         ]
         for name in old:
-            _remove(self._trash, name)
+            remove(self._trash, name)
         return len(old)
-
-
-def trashed(directory: MemoryDirectory) -> list[Trashed]:
-    """What is in the trash, newest first."""
-    found: list[Trashed] = []
-    try:
-        with directory.opened(TRASH) as trash:
-            for name in sorted(os.listdir(trash), reverse=True):
-                match = _TRASHED.fullmatch(name)
-                if match and match["reason"] in set(Reason):
-                    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=trash)
-                    try:
-                        files = [(path, size) for path, size in _files(inner, "")]
-                    finally:
-                        os.close(inner)
-                    found += [
-                        Trashed(name, path, Reason(match["reason"]), int(match["ms"]), size) for path, size in files
-                    ]
-    except NotFoundError:
-        return []
-    return found
-
-
-def _files(folder: int, prefix: str) -> Iterator[tuple[str, int]]:
-    for entry in sorted(os.listdir(folder)):
-        seen = os.stat(entry, dir_fd=folder, follow_symlinks=False)
-        if stat.S_ISREG(seen.st_mode):
-            yield prefix + entry, seen.st_size
-        elif stat.S_ISDIR(seen.st_mode):
-            inner = os.open(entry, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-            try:
-                yield from _files(inner, f"{prefix}{entry}/")
-            finally:
-                os.close(inner)
-
-
-def _remove(folder: int, name: str) -> None:
-    """Delete an entry with what is below it, links as links."""
-    seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if not stat.S_ISDIR(seen.st_mode):
-        os.unlink(name, dir_fd=folder)
-        return
-    inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        for entry in os.listdir(inner):
-            _remove(inner, entry)
-    finally:
-        os.close(inner)
-    os.rmdir(name, dir_fd=folder)
-
-
-def _trash_id(text: str) -> str:
-    if not _TRASHED.fullmatch(text):
-        raise RefusedError(f"{text!r} is no id of something in the trash", hint="ids are listed with the trash")
-    return text

@@ -6,8 +6,8 @@ import pytest
 
 from openoxide.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from openoxide.memory.editing import ABSENT, Append, Insert, Replace
+from openoxide.memory.trash import TRASH_MS, Reason
 from openoxide.memory.upkeep import Did, Told
-from openoxide.memory.writing import TRASH_MS, Reason
 from tests.memory.kit import memory_in, place
 
 TOKEN = "ghp_" + "a1B2" * 9

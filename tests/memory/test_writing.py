@@ -12,7 +12,8 @@ from openoxide.errors import ConflictError, RefusedError
 from openoxide.memory import writing as room
 from openoxide.memory.directory import MemoryDirectory
 from openoxide.memory.editing import ABSENT, Append
-from openoxide.memory.writing import Put, Reason, trashed, writing
+from openoxide.memory.trash import Reason, trashed
+from openoxide.memory.writing import Put, writing
 from tests.memory.kit import PROJECT, memory_in, place
 
 NOW = 1_800_000_000_000
@@ -173,7 +174,26 @@ def test_a_text_that_is_written_blindly_over_ours_is_kept_with_what_was_there(di
     memory.edit("a.md", Append(text="ours"))
 
     assert sorted(live(directory).decode().split()) == ["blind", "earlier", "first", "ours"]
-    assert [one.reason for one in memory.trash()] == [Reason.OVERTAKEN]
+    texts = [read_trash(directory, one) for one in memory.trash()]
+    assert sorted(texts) == [b"blind\n", b"first\nearlier\n"], "and each of theirs by itself"
+
+
+def read_trash(directory, one) -> bytes:
+    return (directory.path.parent / "trash" / one.id / one.name).read_bytes()
+
+
+def test_an_editor_that_read_ours_in_the_wrong_moment_cannot_lose_what_it_did_not_see(directory, monkeypatch):
+    """It writes later, when our writer is done: what it had not seen is not in its text, and has to be found."""
+    memory = memory_in(directory.home)
+    read: list[bytes] = []
+    Between(monkeypatch, "exchange", 1, "after", lambda: read.append(live(directory)))
+    Between(monkeypatch, "exchange", 1, "before", lambda: as_an_editor(directory, b"first\nearlier\n"))
+
+    memory.edit("a.md", Append(text="ours"))
+    as_an_editor(directory, read[0] + b"later\n")
+
+    assert live(directory) == b"first\nours\nlater\n"
+    assert [read_trash(directory, one) for one in memory.trash()] == [b"first\nearlier\n"]
 
 
 def test_a_whole_text_that_comes_too_late_is_refused_and_kept(directory, monkeypatch):
@@ -185,7 +205,7 @@ def test_a_whole_text_that_comes_too_late_is_refused_and_kept(directory, monkeyp
         memory.save("a.md", "ours\n", expect=expect)
 
     assert live(directory) == b"theirs\n"
-    assert [(one.reason, one.size) for one in memory.trash()] == [(Reason.REFUSED, 5)]
+    assert {(one.reason, one.size) for one in memory.trash()} == {(Reason.REFUSED, 5), (Reason.OVERTAKEN, 7)}
 
 
 def test_a_file_that_appears_where_none_was_is_kept(directory, monkeypatch):
