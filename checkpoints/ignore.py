@@ -64,7 +64,9 @@ _HFS_IGNORED = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *r
 class Rules:
     """The rules of one worktree, fed with its ignore files by whoever scans it, from one thread at a time."""
 
-    def __init__(self, settings: CaptureSettings) -> None:
+    def __init__(self, settings: CaptureSettings, *, everything: bool = False) -> None:
+        """``everything``: no ignore file and no name leaves anything out, but for what is never recorded."""
+        self._everything = everything
         lines = (text.encode("utf-8", "surrogateescape") for text in settings.extra_skip)
         self._extra = (_IgnoreFile(b"", lines),) if settings.extra_skip else ()
         self._files: dict[bytes, dict[bytes, _IgnoreFile]] = {}
@@ -76,6 +78,8 @@ class Rules:
 
         ``name`` is one of IGNORE_FILES, or GIT_EXCLUDE with the root. An edit that leaves every pattern is no change.
         """
+        if self._everything:
+            return False
         here = self._files.setdefault(directory, {})
         old = here.pop(name, None)
         if content is not None:
@@ -113,7 +117,7 @@ class Rules:
             return SkipReason.VCS
         scope = self._scope(_parent(path))
         # the tree's own word goes before the settings', which can only leave out more (docs/design.md, 5)
-        chosen = _chosen(scope, path, is_directory=True)
+        chosen = False if self._everything else _chosen(scope, path, is_directory=True)
         if chosen is not None:
             return SkipReason.OXIDEIGNORE if chosen else None
         if _verdict(self._extra, path, is_directory=True):
@@ -125,7 +129,7 @@ class Rules:
         name = _name(path)
         if name in _OWN_NAMES:
             return _OWN_NAMES[name]
-        chosen = _chosen(self._scope(_parent(path)), path, is_directory=False)
+        chosen = False if self._everything else _chosen(self._scope(_parent(path)), path, is_directory=False)
         if chosen is not None:
             return SkipReason.OXIDEIGNORE if chosen else None
         if _verdict(self._extra, path, is_directory=False):

@@ -64,6 +64,7 @@ _RULES = (
     _names("window", "parent", "window"),
     *(_names("operation", column, "checkpoint") for column in ("target", "before", "after")),
     _names("operation", "reverses", "operation"),
+    _names("operation", "bound", "operation"),
     _names("outcome", "operation", "operation"),
     _names("outcome", "blob", "blob"),
     _one_of("checkpoint", "trigger", Trigger),
@@ -81,6 +82,13 @@ _RULES = (
     _not_so("worktree", "its root is no absolute path, or a mark cannot be", "substr(root, 1, 1) = x'2f' and watching in (0, 1)"),
     _not_so("window", "it ends before it begins", "began_seq >= 0 and (ended_seq is null or ended_seq >= began_seq)"),
     _not_so("head", "its sum is none", f"length(sum) = {HASH_BYTES}", "worktree"),
+    _Rule(
+        ProblemKind.REFERENCE,
+        "there is no checkpoint, or no worktree, that it names",
+        "select 'position ' || p.checkpoint || '/' || p.worktree, null, null from position p"
+        " left join checkpoint c on c.id = p.checkpoint left join worktree w on w.id = p.worktree"
+        " where c.id is null or w.id is null",
+    ),
     _Rule(
         ProblemKind.REFERENCE,
         "there is no such worktree",

@@ -71,7 +71,8 @@ class Outcome(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """A recorded mutation. ``target``, ``before`` and ``after`` are row ids of checkpoints, ``reverses`` one of an
-    operation. ``touch``: files came back with the time of then.
+    operation. ``touch``: files came back with the time of then. ``bound``: the operation on the code that this one, on
+    the memory, is a part of; the two are in the same phase.
     """
 
     id: int
@@ -90,6 +91,7 @@ class Operation:
     after: int | None = None
     summary: str = ""
     touch: bool = False
+    bound: int | None = None
 
     @property
     def staging_name(self) -> str:
@@ -99,7 +101,7 @@ class Operation:
 
 _COLUMNS = (
     "id, public_id, worktree, kind, phase, at_ms, boot_id, boot_ms, scope, exact, reverses, target, before, after,"
-    " summary, touch"
+    " summary, touch, bound"
 )
 
 
@@ -121,6 +123,7 @@ def _operation(row: tuple[Any, ...]) -> Operation:
         after=row[13],
         summary=row[14],
         touch=bool(row[15]),
+        bound=row[16],
     )
 
 
@@ -128,7 +131,7 @@ def begin(db: Transaction, operation: Operation) -> Operation:
     """Record ``operation`` as prepared; the answer carries its row id."""
     o = operation
     values = (o.public_id, o.worktree, o.kind.value, Phase.PREPARED.value, o.at_ms, o.boot_id, o.boot_ms, o.scope,
-              int(o.exact), o.reverses, o.target, o.before, o.after, o.summary, int(o.touch))  # fmt: skip
+              int(o.exact), o.reverses, o.target, o.before, o.after, o.summary, int(o.touch), o.bound)  # fmt: skip
     marks = ",".join("?" * len(values))
     columns = _COLUMNS.removeprefix("id, ")
     row = raw(db).execute(f"insert into operation({columns}) values({marks})", values).lastrowid
@@ -201,6 +204,18 @@ def operations(db: Transaction, worktree: int) -> list[Operation]:
     """All operations of a worktree, oldest first."""
     found = raw(db).execute(f"select {_COLUMNS} from operation where worktree = ? order by id", (worktree,))  # noqa: S608
     return [_operation(row) for row in found]
+
+
+def bound_to(db: Transaction, operation: int) -> Operation | None:
+    """The operation on the memory that is a part of ``operation``."""
+    found = raw(db).execute(f"select {_COLUMNS} from operation where bound = ?", (operation,)).fetchone()  # noqa: S608
+    return None if found is None else _operation(found)
+
+
+def by_row(db: Transaction, operation: int) -> Operation | None:
+    """The operation with this row id."""
+    found = raw(db).execute(f"select {_COLUMNS} from operation where id = ?", (operation,)).fetchone()  # noqa: S608
+    return None if found is None else _operation(found)
 
 
 def open_operations(db: Transaction, worktree: int) -> list[Operation]:

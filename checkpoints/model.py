@@ -288,6 +288,9 @@ class Checkpoint:
     forgotten_at_ms: int | None = None
 
 
+CODE, MEMORY = "code", "memory"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worktree:
     """One watched directory tree. ``dev``, ``ino`` and ``birth_ns`` name the directory itself (0: not known).
@@ -302,6 +305,11 @@ class Worktree:
     birth_ns: int
     watching: bool
     common_dir: bytes | None = None
-    kind: str = "code"
+    kind: str = CODE
     paused_ms: int | None = None
     paused_until_ms: int | None = None
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether it is the memory of its project, of which nothing is left out and nothing forgotten."""
+        return self.kind == MEMORY

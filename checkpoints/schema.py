@@ -120,7 +120,17 @@ create index frame_pack on frame(pack);
 create index blob_frame on blob(frame);
 """
 
-MIGRATIONS: tuple[str, ...] = (M0001, M0002)
+# position: where another worktree of the project, its memory, stood when a checkpoint was sealed. bound: the operation on
+# the code that one on the memory is a part of, so that both are done, settled and taken back together
+M0003 = """
+create table position(
+  checkpoint integer not null, worktree integer not null, seq integer not null, primary key(checkpoint, worktree)
+) strict, without rowid;
+create index position_worktree on position(worktree);
+alter table operation add column bound integer;
+"""
+
+MIGRATIONS: tuple[str, ...] = (M0001, M0002, M0003)
 
 
 def open_timeline(path: Path, migrations: Sequence[str] = MIGRATIONS) -> Database:

@@ -12,6 +12,7 @@ from typing import Any
 import peewee
 
 from openoxide.checkpoints.model import (
+    CODE,
     Checkpoint,
     Counts,
     Coverage,
@@ -119,8 +120,8 @@ _NEWEST = (
 )
 
 
-def insert_checkpoint(db: Transaction, checkpoint: Checkpoint) -> None:
-    """Append ``checkpoint``; its number must be free."""
+def insert_checkpoint(db: Transaction, checkpoint: Checkpoint) -> int:
+    """Append ``checkpoint``; its number must be free. The answer is its row."""
     c = checkpoint
     values = (
         c.id, c.worktree, c.number, c.seq, c.created_at_ms, c.trigger.value, c.name, int(c.pinned), c.expires_at_ms,
@@ -128,7 +129,21 @@ def insert_checkpoint(db: Transaction, checkpoint: Checkpoint) -> None:
         c.git.head, c.git.branch, c.git.origin, c.counts.added, c.counts.modified, c.counts.removed, c.skipped,
         c.manifest_hash, c.failed, c.forgotten_at_ms,
     )  # fmt: skip
-    db.execute_sql(_INSERT_CHECKPOINT, values)
+    return int(db.execute_sql(_INSERT_CHECKPOINT, values).lastrowid)
+
+
+def insert_position(db: Transaction, checkpoint: int, worktree: int, seq: int) -> None:
+    """Where another worktree stood when a checkpoint (its row) was sealed."""
+    db.execute_sql("insert into position(checkpoint, worktree, seq) values(?, ?, ?)", (checkpoint, worktree, seq))
+
+
+def position_of(db: Transaction, public_id: str, worktree: int) -> int | None:
+    """Where ``worktree`` stood when a checkpoint of another one was sealed; None where that was not recorded."""
+    found = db.execute_sql(
+        "select p.seq from position p join checkpoint c on c.id = p.checkpoint where c.public_id = ? and p.worktree = ?",
+        (public_id, worktree),
+    ).fetchone()
+    return None if found is None else int(found[0])
 
 
 def next_number(db: Transaction, worktree: int) -> int:
@@ -333,8 +348,9 @@ def adopt_root(db: Transaction, worktree: Worktree, now_ms: int) -> None:
 
 
 def join_projects(db: Transaction, project: str, other: str) -> None:
-    """Every worktree of ``other`` is one of ``project``."""
-    WorktreeRow.update(project=project).where(WorktreeRow.project == other).execute(db)
+    """Every worktree of ``other`` is one of ``project``. The memory of each stays where it is: a project has one."""
+    mine = (WorktreeRow.project == other, WorktreeRow.kind == CODE)
+    WorktreeRow.update(project=project).where(*mine).execute(db)
 
 
 # rows that are found by way of path: they go before it, as step and outcome go before operation
@@ -343,9 +359,14 @@ _TABLES_OF_A_WORKTREE = ("live", "claim", "version")
 
 def delete_history(db: Transaction, worktree: int) -> None:
     """Forget a worktree with all its rows. Its blobs stay until a prune finds them unreferenced."""
+    # its own, and what checkpoints of others say of it
+    sealed = "checkpoint in (select id from checkpoint where worktree = ?)"
+    db.execute_sql(f"delete from position where worktree = ? or {sealed}", (worktree, worktree))  # noqa: S608
     for table in _TABLES_OF_A_WORKTREE:
         db.execute_sql(f"delete from {table} where path in (select id from path where worktree = ?)", (worktree,))  # noqa: S608
     operations = "(select id from operation where worktree = ?)"
+    # what was done to the memory along with it stays that memory's own
+    db.execute_sql(f"update operation set bound = null where bound in {operations}", (worktree,))  # noqa: S608
     for table in ("step", "outcome"):
         db.execute_sql(f"delete from {table} where operation in {operations}", (worktree,))  # noqa: S608
     for table in ("path", "head", "checkpoint", "window", "gap", "operation"):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from openoxide.checkpoints import rows, store
 from openoxide.checkpoints.attribution import claimed
@@ -51,6 +52,13 @@ def by_nobody(_: Observed) -> Writer:
     return UNKNOWN_WRITER
 
 
+class Beside(NamedTuple):
+    """Where another worktree of the project, its memory, stood when a checkpoint was sealed."""
+
+    worktree: int
+    seq: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
     """A checkpoint to be: everything about it that does not follow from the timeline. ``is_late`` is asked when all that
@@ -70,6 +78,7 @@ class Seal:
     coverage: Coverage = Coverage()
     git: GitPosition = GitPosition()
     only_if_changed: bool = False
+    beside: Beside | None = None
     is_late: Callable[[], bool] = bool  # False
 
 
@@ -268,7 +277,9 @@ def _seal(db: Transaction, worktree: int, head: Head, seal: Seal) -> Checkpoint 
     if seal.only_if_changed and before == head.seq:
         return None
     checkpoint = _checkpoint(db, worktree, head, seal, before)
-    store.insert_checkpoint(db, checkpoint)
+    row = store.insert_checkpoint(db, checkpoint)
+    if seal.beside is not None:
+        store.insert_position(db, row, *seal.beside)
     return checkpoint
 
 

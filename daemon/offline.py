@@ -121,7 +121,7 @@ def _newest(database: Database) -> Iterator[Database]:
 def _find(timeline: Timeline, named: bytes) -> Worktree:
     real = os.path.realpath(named)
     with timeline.database.reading() as db:
-        holding = [w for w in store.worktrees(db) if w.watching and holds(w.root, real)]
+        holding = [w for w in store.worktrees(db) if w.watching and not w.is_memory and holds(w.root, real)]
     if not holding:
         raise NotFoundError(f"{os.fsdecode(named)} is not in a watched project", hint="choose another with -C")
     return max(holding, key=lambda w: len(w.root))
@@ -130,7 +130,7 @@ def _find(timeline: Timeline, named: bytes) -> Worktree:
 def _status(timeline: Timeline, folder: str) -> dict[str, Any]:
     worktrees = []
     with timeline.database.reading() as db:
-        for worktree in store.worktrees(db):
+        for worktree in (w for w in store.worktrees(db) if not w.is_memory):
             checkpoints = store.CheckpointQuery(db, worktree.id)
             newest = checkpoints.newest()
             worktrees.append(

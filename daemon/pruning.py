@@ -17,9 +17,9 @@ _LIMIT_BYTES = 1 << 20
 class Pruner:
     """Capture rules as the watcher needs them, read as it descends. Used under the watcher's lock only."""
 
-    def __init__(self, root: bytes, settings: CaptureSettings) -> None:
+    def __init__(self, root: bytes, settings: CaptureSettings, *, everything: bool = False) -> None:
         self._root = root
-        self._rules = Rules(settings)
+        self._rules = Rules(settings, everything=everything)
         self._loaded: set[bytes] = set()
 
     def __call__(self, parent: bytes, name: bytes) -> Pruned:

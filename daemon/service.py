@@ -14,11 +14,12 @@ from functools import partial
 from openoxide.checkpoints import journal, store
 from openoxide.checkpoints.migrating import drop_old_stores
 from openoxide.checkpoints.model import Checkpoint, Trigger, Worktree
-from openoxide.checkpoints.timeline import Timeline
+from openoxide.checkpoints.timeline import Beside, Timeline
 from openoxide.checkpoints.tree import identity_of
 from openoxide.clock import Clock
 from openoxide.daemon.background import Background
 from openoxide.daemon.cadence import SUSPEND
+from openoxide.daemon.memories import Memories, memory_settings
 from openoxide.daemon.operations.hooking import take_up
 from openoxide.daemon.operations.looking import View, holds, is_broad
 from openoxide.daemon.operations.settling import settle_at_start
@@ -56,6 +57,7 @@ class Service:
         self.background = Background()
         self.spool = Spool(home.spool)
         self.sessions = Queues()
+        self.memories = Memories(self)
         self._watched: dict[int, Watched] = {}
         self._gone: set[int] = set()  # worktrees whose root was not there when it was last looked for
         self._lock = threading.Lock()
@@ -66,7 +68,7 @@ class Service:
         """Take up every watched worktree; each is compared with its record in the background. What hooks left follows."""
         drop_old_stores(self.home.timeline_db, self.clock.now_ms())
         with self.timeline.database.reading() as db:
-            known = [worktree for worktree in store.worktrees(db) if worktree.watching]
+            known = [worktree for worktree in store.worktrees(db) if worktree.watching and not worktree.is_memory]
             newest = {worktree.id: store.CheckpointQuery(db, worktree.id).newest() for worktree in known}
         self.background.start()
         self._sealer.start()
@@ -74,6 +76,10 @@ class Service:
         known.sort(key=lambda w: -(last.created_at_ms if (last := newest[w.id]) else 0))
         for worktree in known:
             self.attach_soon(self.take_up(worktree))
+        for project in dict.fromkeys(worktree.project for worktree in known):
+            # behind their code: a rewind of both is settled by the code's
+            if (memory := self.memories.of(project)) is not None:
+                self.attach_soon(memory)
         self.background.submit("spool", partial(take_up, self))
         self._scheduler.start()
         for watched in self.all_watched():
@@ -87,7 +93,8 @@ class Service:
         self._scheduler.stop()
         self._sealer.stop()
         self.background.stop()
-        for watched in self.all_watched():
+        # memories last: a seal of the code asks for theirs
+        for watched in sorted(self.all_watched(), key=lambda watched: watched.worktree.is_memory):
             with watched.lock:
                 self._seal_last(watched)
                 watched.stop()
@@ -114,8 +121,9 @@ class Service:
         """Let requests find ``worktree`` from now on; the first of them attaches it, unless that is done soon. With
         ``locked`` they wait: the caller has the lock, and releases it.
         """
-        settings = self.settings.of(worktree.root)
-        watched = Watched(worktree, self.timeline, settings, self.clock, self._changed, self._sealed)
+        settings = memory_settings(self.settings) if worktree.is_memory else self.settings.of(worktree.root)
+        beside = None if worktree.is_memory else partial(self._beside, worktree.id)
+        watched = Watched(worktree, self.timeline, settings, self.clock, self._changed, self._sealed, beside)
         if locked:
             watched.lock.acquire()
         with self._lock:
@@ -136,14 +144,23 @@ class Service:
             watched.stop()
 
     def all_watched(self) -> list[Watched]:
-        """Every watched worktree, attached or not."""
+        """Every watched worktree, attached or not, the memories of projects among them."""
         with self._lock:
             return list(self._watched.values())
+
+    def trees(self) -> list[Watched]:
+        """The watched worktrees that are code: what commands find by a path, and what projects are made of."""
+        return [watched for watched in self.all_watched() if not watched.worktree.is_memory]
+
+    def _beside(self, worktree: int, trigger: Trigger) -> Beside | None:
+        with self._lock:
+            watched = self._watched.get(worktree)
+        return None if watched is None else self.memories.seal(watched.worktree.project, trigger)
 
     def find(self, path: bytes) -> Watched:
         """The innermost watched worktree that holds ``path``. Raises NotFoundError."""
         real = os.path.realpath(path)
-        holding = [w for w in self.all_watched() if holds(w.worktree.root, real)]
+        holding = [w for w in self.trees() if holds(w.worktree.root, real)]
         if not holding and not os.path.lexists(path):
             raise NotFoundError(
                 f"{os.fsdecode(path)} does not exist", hint="change to a project, or choose one with -C"
@@ -158,7 +175,7 @@ class Service:
 
     def _moved_to(self, real: bytes) -> str:
         """How the history of a project that was moved to where ``real`` lies goes on there; empty if none was."""
-        for watched in self.all_watched():
+        for watched in self.trees():
             old, here = watched.worktree.root, real
             while here not in (b"", b"/") and not os.path.lexists(old):
                 with contextlib.suppress(OSError):
@@ -177,7 +194,7 @@ class Service:
         except NotFoundError:
             real = os.path.realpath(path)
             with self.timeline.database.reading() as db:
-                holding = [w for w in store.worktrees(db) if holds(w.root, real)]
+                holding = [w for w in store.worktrees(db) if holds(w.root, real) and not w.is_memory]
             if not holding:
                 raise
             return max(holding, key=lambda w: (len(w.root), w.id))
@@ -185,7 +202,7 @@ class Service:
     def rooted(self, root: bytes) -> Worktree | None:
         """The worktree with this very root, though another one that is watched may hold it."""
         with self.timeline.database.reading() as db:
-            found = [w for w in store.worktrees(db) if w.root == root]
+            found = [w for w in store.worktrees(db) if w.root == root and not w.is_memory]
         return max(found, key=lambda w: (w.watching, w.id), default=None)
 
     @contextmanager
@@ -273,6 +290,8 @@ class Service:
             watched = self._watched.get(worktree.id)
         if watched is not None and watched.watch.pending:  # told while it was sealed, and not in it
             self._sealer.changed(worktree.id)
+        if worktree.is_memory:
+            self.memories.look_at(worktree, checkpoint)
         for listener in list(self.on_sealed):
             listener(worktree, checkpoint)
 

@@ -32,7 +32,7 @@ from openoxide.checkpoints.model import (
     Worktree,
     split,
 )
-from openoxide.checkpoints.timeline import DAY_MS, Attribute, Seal, Timeline
+from openoxide.checkpoints.timeline import DAY_MS, Attribute, Beside, Seal, Timeline
 from openoxide.checkpoints.tree import RootIdentity, Tree, recorded_identity
 from openoxide.clock import Clock, rfc3339
 from openoxide.daemon.attachment import ROOT_LOST
@@ -76,6 +76,7 @@ class Watched:
         clock: Clock,
         on_change: Callable[[int], None],
         on_sealed: Callable[[Worktree, Checkpoint], None],
+        beside: Callable[[Trigger], Beside | None] | None = None,
     ) -> None:
         self.worktree = worktree
         self.lock = threading.RLock()
@@ -92,10 +93,12 @@ class Watched:
         self.settings = settings
         self._clock = clock
         self._on_sealed = on_sealed
-        self._rules = Rules(settings.capture)
+        self._beside = beside
+        everything = worktree.is_memory
+        self._rules = Rules(settings.capture, everything=everything)
         self._budgets = Budgets()
         self.held: frozenset[bytes] = frozenset()  # changed, and not recorded yet: they change all the time
-        self._pruner = Pruner(worktree.root, settings.capture)
+        self._pruner = Pruner(worktree.root, settings.capture, everything=everything)
         self._on_change = on_change
         self._watch = self._new_watch()
         with timeline.database.reading() as db:
@@ -325,7 +328,7 @@ class Watched:
 
     def _capture(self, tree: Tree, live: Live, *, automatic: bool) -> Capture:
         # what somebody asked for holds every file, however often it changes
-        churn = self._budgets.turn(self._clock.now_ms()) if automatic else None
+        churn = self._budgets.turn(self._clock.now_ms()) if automatic and not self.worktree.is_memory else None
         store_big = self._timeline.blobs.write_big
         return Capture(Entries(tree, self._rules, self.settings.capture, live, store_big, churn))
 
@@ -357,7 +360,7 @@ class Watched:
 
     def _seal(self, label: Label, coverage: Coverage) -> Seal:
         now_ms = self._clock.now_ms()
-        ttl_days = self.settings.retention.ttl_days
+        ttl_days = 0 if self.worktree.is_memory else self.settings.retention.ttl_days
         turn = label.turn
         return Seal(
             id=letters(os.urandom(ID_BYTES)),
@@ -373,6 +376,7 @@ class Watched:
             coverage=coverage,
             git=read_git(self.worktree.root),
             only_if_changed=label.only_if_changed,
+            beside=self._beside(label.trigger) if self._beside is not None else None,
             is_late=lambda: label.due_ms is not None and self._clock.boot_ms() > label.due_ms,
         )
 

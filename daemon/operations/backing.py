@@ -105,7 +105,7 @@ def _require_place(service: Service, target: Path) -> None:
         raise RefusedError(
             f"{target} is in the home, or holds it", hint="name a folder elsewhere, best on another disk"
         )
-    for watched in service.all_watched():
+    for watched in service.trees():
         root = watched.worktree.root
         if holds(root, place) and is_recorded(root, place, Pruner(root, service.settings.of(root).capture)):
             raise RefusedError(

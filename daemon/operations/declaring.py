@@ -7,6 +7,7 @@ tool calls of such a turn can still begin.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from openoxide.checkpoints.model import BlobHash, Checkpoint, Trigger, Window, W
 from openoxide.checkpoints.timeline import Attribute
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object
+from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.protocol.checkpoints import WindowAnswer
 from openoxide.daemon.requests import Request, inside, number, optional_text, path, text
 from openoxide.daemon.watched import Label, Watched, with_sure_writes, writer_between_windows
@@ -49,6 +51,7 @@ def turn_begin(service: Service, request: Request, _report: Reporter) -> WindowA
                 began_seq=seq,
             )
         )
+        service.memories.sync(watched.worktree.project)
         sealed = watched.seal(Label(trigger=Trigger.PROMPT, turn=turn, due_ms=due_ms), until_now)
         open_turns = [window.prompt for window in ended if window.kind is WindowKind.TURN]
         notes = [
@@ -75,6 +78,7 @@ def turn_end(service: Service, request: Request, _report: Reporter) -> WindowAns
             sealed = _seal_boundary(watched, turn)
             seq = watched.record()
             watched.end_windows(frozenset(w.id for w in watched.windows if turn.id in (w.id, w.parent)), seq)
+            service.memories.sync(watched.worktree.project)
             return _answer(turn, None, sealed, _notes(service, turn))
     except _NOT_RECORDED:
         if (answer := _lost(service, request, meant)) is None:
@@ -104,6 +108,7 @@ def tool_begin(service: Service, request: Request, _report: Reporter) -> WindowA
                 began_seq=watched.record(),
             )
         )
+        service.memories.sync(watched.worktree.project)
         return _answer(turn, tool, sealed, [])
 
 
@@ -122,13 +127,15 @@ def tool_end(service: Service, request: Request, _report: Reporter) -> WindowAns
             tool = meant(watched.worktree.id)
             if tool is None:
                 raise NotFoundError(f"session {session!r} has no open call of tool {name!r}")
-            writes = _writes(request, watched)
+            writes, noted = _writes(request, watched.worktree.root, service.memories.root(watched.worktree.project))
             watched.claim(tool, writes)
+            service.memories.wrote(watched.worktree.project, tool, noted)
             # asked for each path: what the recording drains may tell that sight was lost
             by = with_sure_writes(tool, writes, lambda _: writer_between(watched.windows))
             turn = _turn_of(service, tool)
             sealed = _seal_boundary(watched, turn, by)
             watched.end_windows(frozenset({tool.id}), watched.record())
+            service.memories.sync(watched.worktree.project)
             return _answer(turn, tool, sealed, _notes(service, tool))
     except _NOT_RECORDED:
         if (answer := _lost(service, request, meant)) is None:
@@ -149,7 +156,9 @@ def _turn_of(service: Service, window: Window) -> Window:
 
 def _lost(service: Service, request: Request, meant: Callable[[int], Window | None]) -> WindowAnswer | None:
     """The answer for the end of a window that was lost, where nothing can be recorded now; None: it is another error."""
-    worktree = service.known(path(request)).id
+    known = service.known(path(request))
+    service.memories.sync(known.project)
+    worktree = known.id
     window = meant(worktree)
     with service.timeline.database.reading() as db:
         newest = store.CheckpointQuery(db, worktree).newest()
@@ -169,15 +178,21 @@ def _notes(service: Service, window: Window) -> list[str]:
     return [f"{when}; what changed after that is not taken for its own"]
 
 
-def _writes(request: Request, watched: Watched) -> dict[bytes, BlobHash]:
-    found = {}
+def _writes(
+    request: Request, root: bytes, memory: bytes | None
+) -> tuple[dict[bytes, BlobHash], dict[bytes, BlobHash]]:
+    """What the request says was written in the tree, and what in the project's memory."""
+    found: dict[bytes, BlobHash] = {}
+    noted: dict[bytes, BlobHash] = {}
     for write in request.get("writes") or []:
         try:
-            name, digest = inside(watched.worktree.root, write["path"]), bytes.fromhex(write["hash"])
+            in_memory = memory is not None and holds(memory, os.fsencode(write["path"]))
+            name = inside(memory if in_memory and memory else root, write["path"])
+            digest = bytes.fromhex(write["hash"])
         except (TypeError, KeyError, ValueError) as error:
             raise UsageError("writes is not a list of {path, hash}") from error
-        found[name] = BlobHash(digest)
-    return found
+        (noted if in_memory else found)[name] = BlobHash(digest)
+    return found, noted
 
 
 def _answer(turn: Window, tool: Window | None, sealed: Checkpoint, notes: list[str]) -> WindowAnswer:

@@ -25,6 +25,7 @@ from openoxide.checkpoints.idle import SILENT_MS
 from openoxide.checkpoints.model import WindowKind
 from openoxide.clock import rfc3339
 from openoxide.daemon.operations import declaring
+from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.protocol.hooks import HookAnswer
 from openoxide.daemon.requests import Request, inside, number, path
 from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, RootVanishedError, UsageError
@@ -169,7 +170,7 @@ def _place(service: Service, told: Told) -> str:
         with service.timeline.database.reading() as db:
             turns = {
                 watched.worktree.root: sight.undeclared_end(db, watched.worktree.id, told.call.session, WindowKind.TURN)
-                for watched in service.all_watched()
+                for watched in service.trees()
             }
         newest = max((turn.id, root) for root, turn in turns.items() if turn) if any(turns.values()) else None
         if newest is not None:
@@ -181,11 +182,13 @@ def _place(service: Service, told: Told) -> str:
 
 
 def _writes(service: Service, call: HookCall, place: str) -> list[dict[str, str]]:
-    root = service.known(os.fsencode(place)).root
+    worktree = service.known(os.fsencode(place))
+    memory = service.memories.root(worktree.project)
     found = []
     for write in call.writes:
         try:
-            inside(root, write.path)
+            if memory is None or not holds(memory, os.fsencode(write.path)):
+                inside(worktree.root, write.path)
         except UsageError:  # tools write elsewhere too
             continue
         found.append({"path": write.path, "hash": blob_hash(write.content).hex()})

@@ -88,7 +88,7 @@ def traces_at(root: bytes) -> Traces | None:
 
 def like(db: Transaction, root: bytes) -> list[Lookalike]:
     """The worktrees that are gone and that the directory at ``root`` looks like."""
-    gone = gone_with_history(db, store.worktrees(db))
+    gone = gone_with_history(db, [w for w in store.worktrees(db) if not w.is_memory])
     here = traces_at(root) if gone else None
     if here is None:
         return []

@@ -108,7 +108,7 @@ def _moving(service: Service, named: bytes, root: bytes, identity: RootIdentity,
     """The worktree that was at ``named`` and is now at ``root``."""
     names = {os.path.realpath(named), os.path.normpath(named)}
     with service.timeline.database.reading() as db:
-        there = [worktree for worktree in store.worktrees(db) if worktree.root in names]
+        there = [worktree for worktree in store.worktrees(db) if worktree.root in names and not worktree.is_memory]
         moving = [
             worktree for worktree in there if worktree.root != root or not recorded_identity(worktree).same_as(identity)
         ]
@@ -219,8 +219,9 @@ def join(service: Service, request: Request, _report: Reporter) -> JoinAnswer:
         raise UsageError(f"both are the worktree {shown(first.root)}", hint="name two; `oxide-ctl projects` lists them")
     with service.timeline.database.writing() as db:
         store.join_projects(db, first.project, second.project)
-        roots = [worktree.root for worktree in store.worktrees(db) if worktree.project == first.project]
-    for watched in service.all_watched():
+        of_project = [w for w in store.worktrees(db) if w.project == first.project and not w.is_memory]
+        roots = [worktree.root for worktree in of_project]
+    for watched in service.trees():
         with watched.lock:
             if watched.worktree.project == second.project:
                 watched.worktree = replace(watched.worktree, project=first.project)

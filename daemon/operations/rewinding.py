@@ -338,7 +338,7 @@ def _carry_out(
 def _made_anew(service: Service, watched: Watched) -> Iterator[str]:
     """Watched projects inside this one whose root is another directory now, which nobody but the user may take for theirs."""
     outer = watched.worktree.root
-    for inner in service.all_watched():
+    for inner in service.trees():
         root = inner.worktree.root
         with suppress(OSError):  # it is not there: that is told of by status
             if root != outer and holds(outer, root) and not identity_of(root).same_as(inner.identity):

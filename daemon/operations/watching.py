@@ -80,7 +80,7 @@ def counting(report: Reporter) -> FullPassProgress:
 
 def _overlaps(service: Service, root: bytes) -> list[str]:
     """What is to be said of other watched worktrees that hold ``root`` or are in it."""
-    others = sorted(w.worktree.root for w in service.all_watched() if w.worktree.root != root)
+    others = sorted(w.worktree.root for w in service.trees() if w.worktree.root != root)
     pairs = [(root, other) for other in others if holds(other, root)]
     pairs += [(other, root) for other in others if holds(root, other)]
     return [
@@ -199,13 +199,14 @@ def _forget(service: Service, worktree: Worktree, watched: Watched | None, *, de
         store.set_watching(db, worktree.id, service.clock.now_ms(), watching=False)
         if delete:
             store.delete_history(db, worktree.id)
+    service.memories.let_go_unused(worktree.project)
     return service.timeline.blobs.drop_unused() if delete else 0
 
 
 def projects(service: Service, _request: Request, _report: Reporter) -> Items:
     """Every worktree ever watched."""
     with service.timeline.database.reading() as db:
-        known, items = store.worktrees(db), []
+        known, items = [w for w in store.worktrees(db) if not w.is_memory], []
         candidates = _whereabouts(db, known)
         for worktree in known:
             checkpoints = store.CheckpointQuery(db, worktree.id)
@@ -254,7 +255,7 @@ def status(service: Service, _request: Request, _report: Reporter) -> StatusAnsw
             "store_writable": not troubles,
             "problems": [*filter(None, [service.config_trouble()]), *troubles],
         },
-        "worktrees": [_worktree_status(service, watched) for watched in service.all_watched()],
+        "worktrees": [_worktree_status(service, watched) for watched in service.trees()],
     }
 
 

@@ -41,7 +41,9 @@ TABLES = {
     "gap": "id worktree cause opened_ms closed_ms",
     "operation": (
         "id public_id worktree kind phase at_ms boot_id boot_ms scope exact touch reverses target before after summary"
+        " bound"
     ),
+    "position": "checkpoint worktree seq",
     "step": "operation number action path old new new_ino",
     "outcome": "id operation kind path reason blob",
 }
@@ -58,6 +60,7 @@ INDEXES = {
     "outcome_operation",
     "frame_pack",
     "blob_frame",
+    "position_worktree",
 }
 MODELS = [found for found in vars(store).values() if isinstance(found, type) and issubclass(found, peewee.Model)]
 
