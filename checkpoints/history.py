@@ -82,6 +82,18 @@ def version_seqs(db: Transaction, worktree: int, path: bytes, below: int | None,
     return [row[0] for row in found]
 
 
+def newest_seqs(db: Transaction, worktree: int, below: int | None, limit: int) -> list[int]:
+    """The positions of the rows of everything but directories, newest first; ``below`` continues a listing."""
+    # a directory that went is told by what was in it
+    query = """
+      select v.seq from version v where v.worktree = ? and v.seq < ? and v.kind <> 3
+        and (v.kind <> 0 or (select o.kind from version o where o.path = v.path and o.seq < v.seq
+                             order by o.seq desc limit 1) is not 3)
+      order by v.seq desc limit ?
+    """
+    return [row[0] for row in raw(db).execute(query, (worktree, _below(below), limit))]
+
+
 def last_holding(db: Transaction, worktree: int, path: bytes, positions: Positions | None = None) -> Position | None:
     """The last kept checkpoint in which ``path`` stands, in whatever version. ``positions``: all of them, if read already."""
     query = """

@@ -11,7 +11,7 @@ import logging
 import os
 import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ from openoxide.daemon.watched import Label, Watched, with_sure_writes, writer_be
 from openoxide.db import Transaction
 from openoxide.errors import OpenOxideError
 from openoxide.memory.directory import MemoryDirectory
+from openoxide.memory.search import Search
 from openoxide.memory.topics import Memory
 from openoxide.settings import Settings
 
@@ -66,6 +67,7 @@ class Memories:
         self._service = service
         self._lock = threading.Lock()
         self._held: dict[str, Watched] = {}
+        self._searches: dict[str, Search] = {}
 
     def directory(self, project: str) -> MemoryDirectory:
         """Where the memory of ``project`` is, or will be."""
@@ -196,6 +198,13 @@ class Memories:
             by = with_sure_writes(ours, writes, writer_between_windows(memory.windows))
             memory.seal(Label(trigger=Trigger.TOOL, turn=memory.only_turn, only_if_changed=True), by)
 
+    def searching(self, project: str, clean: Callable[[str], str]) -> Search:
+        """What searches the memory of ``project``; it is kept, since it reads only what changed."""
+        with self._lock:
+            if project not in self._searches:
+                self._searches[project] = Search(self.directory(project), clean)
+            return self._searches[project]
+
     def root(self, project: str) -> bytes | None:
         """Where the memory is that is watched; None where there is none."""
         memory = self.of(project)
@@ -214,7 +223,9 @@ class Memories:
             then, now = (files_at(db, worktree.id, seq) for seq in (before.seq, sealed.seq))
             if is_mass(len(then.keys() - now.keys()), len(then)):
                 store.set_pinned(db, before.id, pinned=True, expires_at_ms=None)
-                log.warning("%d files of a memory are gone at once: %s", len(then.keys() - now.keys()), worktree.project)
+                log.warning(
+                    "%d files of a memory are gone at once: %s", len(then.keys() - now.keys()), worktree.project
+                )
 
 
 def files_at(db: Transaction, worktree: int, seq: int) -> dict[bytes, FileState]:

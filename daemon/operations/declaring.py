@@ -178,9 +178,7 @@ def _notes(service: Service, window: Window) -> list[str]:
     return [f"{when}; what changed after that is not taken for its own"]
 
 
-def _writes(
-    request: Request, root: bytes, memory: bytes | None
-) -> tuple[dict[bytes, BlobHash], dict[bytes, BlobHash]]:
+def _writes(request: Request, root: bytes, memory: bytes | None) -> tuple[dict[bytes, BlobHash], dict[bytes, BlobHash]]:
     """What the request says was written in the tree, and what in the project's memory."""
     found: dict[bytes, BlobHash] = {}
     noted: dict[bytes, BlobHash] = {}

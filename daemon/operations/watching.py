@@ -19,14 +19,17 @@ from openoxide.daemon.answers import checkpoint_object, idle_turn_object, time_o
 from openoxide.daemon.diagnosis import ROOT_GONE, ROOT_REPLACED
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
 from openoxide.daemon.operations.looking import holds, is_broad
+from openoxide.daemon.operations.reviewing import deletions
 from openoxide.daemon.protocol import Items, printable
 from openoxide.daemon.protocol.health import StatusAnswer, WorktreeStatus
+from openoxide.daemon.protocol.memories import MemoryStatus
 from openoxide.daemon.protocol.projects import Lookalike, ProjectItem, WatchAnswer
 from openoxide.daemon.requests import Request, flag, path
 from openoxide.daemon.watched import FullPassProgress, Label, Watched
 from openoxide.db import Transaction
 from openoxide.errors import RefusedError, UsageError
 from openoxide.ids import ID_BYTES, letters
+from openoxide.memory.index import MOST_LINES, MOST_UNITS, load_index
 from openoxide.surroundings import KERNEL_KINDS, file_system
 
 if TYPE_CHECKING:
@@ -299,6 +302,32 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
             if window.kind is WindowKind.TURN
         ],
         "idle_turns": [idle_turn_object(turn, watched.worktree.root) for turn in idle],
+        "memory": _memory_status(service, watched.worktree.project),
+    }
+
+
+def _memory_status(service: Service, project: str) -> MemoryStatus | None:
+    """None for a project that has no memory, nor ever had one."""
+    watched = service.memories.of(project)
+    known = watched.worktree if watched is not None else service.memories.known(project)
+    if known is None:
+        return None
+    state, reason = state_of(watched) if watched is not None else ("paused", ROOT_GONE)
+    directory, head = service.memories.directory(project), service.timeline.head(known.id)
+    index = load_index(directory.index().data)
+    near = f"{index.lines} of {MOST_LINES} lines and {index.units} of {MOST_UNITS} characters that load are used"
+    with service.timeline.database.reading() as db:
+        interrupted = [operation.public_id for operation in journal.open_operations(db, known.id)]
+    return {
+        "path": printable(str(directory.path)),
+        "state": state,
+        "reason": reason,
+        "files": head.files,
+        "bytes": head.bytes,
+        "version": head.seq,
+        "warning": index.warning or (near if index.is_near else ""),
+        "deletions": deletions(service, known),
+        "interrupted": interrupted,
     }
 
 

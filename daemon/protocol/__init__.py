@@ -26,7 +26,28 @@ NOT_RUN = 503  # sent where the request was not carried out at all: it may be se
 STOP_HINT = "run `oxide-ctl stop`; the next command starts a daemon of its own version"
 ANY_VERSION = frozenset({"ping", "stop"})  # a client of another version must be able to stop the daemon
 ONLY_READS = frozenset(
-    {"ping", "status", "projects", "du", "check", "log", "show", "diff", "cat", "history", "operations", "survey"}
+    {
+        "ping",
+        "status",
+        "projects",
+        "du",
+        "check",
+        "log",
+        "show",
+        "diff",
+        "cat",
+        "history",
+        "operations",
+        "survey",
+        "memory_index",
+        "memory_topics",
+        "memory_read",
+        "memory_read_version",
+        "memory_search",
+        "memory_lint",
+        "memory_history",
+        "memory_blame",
+    }
 )
 """What may be asked for again where an answer was cut off: it changes nothing that anybody could tell."""
 MAX_SOCKET_PATH = 107 if sys.platform == "linux" else 103

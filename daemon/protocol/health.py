@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NotRequired, TypedDict
 
 from openoxide.daemon.protocol import PathEntry
+from openoxide.daemon.protocol.memories import MemoryStatus
 
 
 class DaemonObject(TypedDict):
@@ -77,6 +78,7 @@ class WorktreeStatus(TypedDict):
     next_full_pass_in_ms: int | None
     open_turns: list[OpenTurnObject]
     idle_turns: list[IdleTurnObject]
+    memory: MemoryStatus | None
 
 
 class StatusAnswer(TypedDict):

@@ -142,4 +142,5 @@ WORKTREE = {
     "next_full_pass_in_ms": 480_000,
     "open_turns": [],
     "idle_turns": [],
+    "memory": None,
 }

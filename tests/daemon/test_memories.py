@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from openoxide.checkpoints import rows, store
+from openoxide.checkpoints import rows, sight, store
+from openoxide.checkpoints.hashing import blob_hash
 from openoxide.checkpoints.model import Certainty, Kind
 from openoxide.daemon.memories import is_mass
 from openoxide.errors import NotFoundError
@@ -61,9 +62,7 @@ def test_all_of_a_memory_is_recorded_whatever_its_files_are_called(box):
 
     box.checkpoint()
 
-    assert set(recorded(box)) == {
-        os.fsencode(path.relative_to(place)) for path in place.rglob("*") if path.is_file()
-    }
+    assert set(recorded(box)) == {os.fsencode(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
 
 
 def test_a_checkpoint_knows_where_the_memory_stood(box):
@@ -179,8 +178,6 @@ def test_what_is_written_in_a_turn_has_its_writer(box):
 
 
 def prompts(box: Box, *found) -> list[set[str]]:
-    from openoxide.checkpoints import sight
-
     with box.service.timeline.database.reading() as db:
         return [{window.prompt for window in sight.windows_by_id(db, w.windows)} for w in found]
 
@@ -197,8 +194,6 @@ def test_a_memory_that_is_made_in_a_turn_gets_its_window(box):
 
 
 def test_a_tool_that_names_what_it_wrote_into_the_memory_surely_did(box):
-    from openoxide.checkpoints.hashing import blob_hash
-
     place = folder(box)
     box.call("turn_begin", prompt="p1", **AGENT)
     box.call("turn_begin", prompt="q1", agent="claude", session="s2")
