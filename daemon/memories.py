@@ -68,6 +68,7 @@ class Memories:
         self._lock = threading.Lock()
         self._held: dict[str, Watched] = {}
         self._searches: dict[str, Search] = {}
+        self.generating = threading.Lock()  # whoever holds it asks for no other
 
     def directory(self, project: str) -> MemoryDirectory:
         """Where the memory of ``project`` is, or will be."""

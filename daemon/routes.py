@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from openoxide.clock import rfc3339
 from openoxide.daemon.operations import (
     backing,
+    briefing,
     checking,
     checkpointing,
     declaring,
@@ -92,6 +93,7 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "tool_end": declaring.tool_end,
     "hook": hooking.hook,
     "memory_index": remembering.index,
+    "memory_context": briefing.briefing,
     "memory_topics": remembering.topics,
     "memory_read": remembering.read,
     "memory_read_version": reviewing.read_version,

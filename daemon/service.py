@@ -20,6 +20,7 @@ from openoxide.clock import Clock
 from openoxide.daemon.background import Background
 from openoxide.daemon.cadence import SUSPEND
 from openoxide.daemon.memories import Memories, memory_settings
+from openoxide.daemon.operations.briefing import refresh
 from openoxide.daemon.operations.hooking import take_up
 from openoxide.daemon.operations.looking import View, holds, is_broad
 from openoxide.daemon.operations.settling import settle_at_start
@@ -292,6 +293,7 @@ class Service:
             self._sealer.changed(worktree.id)
         if worktree.is_memory:
             self.memories.look_at(worktree, checkpoint)
+            self.background.submit(f"context {worktree.project}", partial(refresh, self, worktree.project))
         for listener in list(self.on_sealed):
             listener(worktree, checkpoint)
 

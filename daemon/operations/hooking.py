@@ -25,6 +25,7 @@ from openoxide.checkpoints.idle import SILENT_MS
 from openoxide.checkpoints.model import WindowKind
 from openoxide.clock import rfc3339
 from openoxide.daemon.operations import declaring
+from openoxide.daemon.operations.briefing import at_start
 from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.protocol.hooks import HookAnswer
 from openoxide.daemon.requests import Request, inside, number, path
@@ -63,8 +64,9 @@ def hook(service: Service, request: Request, report: Reporter) -> HookAnswer:
     with service.sessions.turn((told.agent, told.call.session), told.at_ms, grace_seconds):
         take_up(service)
         notes = _declare(service, told, report)
+    said = at_start(service, told.agent, told.project) if told.call.kind is Kind.SESSION_START and told.project else ""
     log.debug("%s of %s: %s", told.call.kind.value, told.agent, notes)
-    return {"ok": True, "stdout": "", "notes": notes}
+    return {"ok": True, "stdout": said, "notes": notes}
 
 
 def take_up(service: Service) -> None:

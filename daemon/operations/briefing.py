@@ -1,0 +1,199 @@
+"""``memory context``, and what a session is given at its start: the project's memory in each agent's own form, under its cap.
+
+Agents without a hook read a file that is generated beside the memory, never in the tree; it is written anew whenever the
+memory has changed, once somebody asked for it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from openoxide.checkpoints.model import Worktree
+from openoxide.daemon.operations.remembering import Place, place_in, place_of
+from openoxide.daemon.protocol import printable
+from openoxide.daemon.protocol.memories import ContextAnswer
+from openoxide.daemon.requests import Request, flag, optional_text, path, text
+from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, UsageError
+from openoxide.fileio import replace_file, write_errors
+from openoxide.memory.context import WAYS, Agent, Context, Notes, Way, context
+from openoxide.memory.gathering import DiskFiles, Places, places_from
+from openoxide.memory.hierarchy import options_from
+
+if TYPE_CHECKING:
+    from openoxide.daemon.server import Reporter
+    from openoxide.daemon.service import Service
+
+GENERATED = "context"
+VARIABLES = ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME")
+
+log = logging.getLogger(__name__)
+
+
+def briefing(service: Service, request: Request, _report: Reporter) -> ContextAnswer:
+    """``memory context``: all that ``agent`` gets where it starts, with ``file`` also what it gets when it reads that one.
+    ``write``: generate the file for an agent that has no hook.
+    """
+    place = place_of(service, request)
+    agent = _agent(text(request, "agent"))
+    named = optional_text(request, "file")
+    found = context(
+        agent,
+        PurePath(os.fsdecode(_folder(path(request)))),
+        files=DiskFiles(),
+        places=_places(request),
+        file=PurePath(named) if named else None,
+        notes=_notes(place),
+    )
+    answer = _answer(found)
+    if flag(request, "write"):
+        if WAYS[agent] is not Way.FILE:
+            raise UsageError(
+                f"{agent.value} needs no file: its hook gives it the memory",
+                hint="see docs/memory.md for the hook; opencode and aider read a file",
+            )
+        answer["written"] = printable(str(_generate(service, place, agent)))
+    return answer
+
+
+def at_start(service: Service, agent: str, folder: bytes) -> str:
+    """What the hook prints when a session of ``agent`` starts in ``folder``: nothing where there is no memory, or where the
+    agent loads it by itself.
+    """
+    known = _agent(agent)
+    try:
+        place = place_in(service, service.known(folder))
+    except (NotFoundError, RefusedError):
+        return ""
+    notes = _notes(place)
+    if not notes.index.strip() and not notes.names:
+        return ""
+    service.background.submit(f"maintain {place.project}", lambda: _maintain(service, place))
+    places = places_from(os.environ, Path.home())
+    cwd = PurePath(os.fsdecode(folder))
+    options = options_from(DiskFiles(), places, cwd) if known is Agent.CLAUDE else None
+    found = context(known, cwd, files=_NoFiles(), places=places, notes=notes, options=options)
+    if found.memory is None or found.memory.way is not Way.HOOK:
+        return ""
+    # of UTF-8 only: half a surrogate pair is no JSON to clients that are strict
+    said = found.memory.text.encode("utf-8", "replace").decode()
+    return json.dumps({"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": said}}) + "\n"
+
+
+class _NoFiles(DiskFiles):
+    """The agent reads its instruction files by itself: only the memory's part is asked for."""
+
+    def read(self, path: PurePath) -> None:
+        return None
+
+    def names(self, folder: PurePath) -> list[str]:
+        return []
+
+
+def _maintain(service: Service, place: Place) -> None:
+    """Give each new topic its line, when no prompt waits for it. It is nobody's writing."""
+    watched = service.memories.of(place.project)
+    if watched is None:
+        return
+    with watched.lock:
+        service.attach(watched)
+        watched.record()
+        place.memory.maintain()
+
+
+def refresh(service: Service, project: str) -> None:
+    """Write the generated files of a project anew, those that somebody asked for."""
+    tree = next((tree.worktree for tree in service.trees() if tree.worktree.project == project), None)
+    for agent, way in WAYS.items():
+        if tree is None or way is not Way.FILE or not _generated(service, project, agent).exists():
+            continue
+        try:
+            _generate(service, place_in(service, tree), agent)
+        except OpenOxideError as error:
+            log.warning("what %s gets of a memory is not up to date: %s", agent.value, error)
+
+
+def _generate(service: Service, place: Place, agent: Agent) -> Path:
+    found = context(agent, PurePath("/"), files=_NoFiles(), places=places_from({}, Path("/")), notes=_notes(place))
+    target = _generated(service, place.project, agent)
+    data = (found.memory.text if found.memory else "").encode("utf-8", "replace")
+    with service.memories.generating, write_errors(str(target)), place.directory.opened(GENERATED, create=True):
+        with suppress(FileNotFoundError):
+            if target.read_bytes() == data:
+                return target
+        replace_file(target, data)
+    return target
+
+
+def _generated(service: Service, project: str, agent: Agent) -> Path:
+    return service.memories.directory(project).path.parent / GENERATED / f"{agent.value}.md"
+
+
+def _notes(place: Place) -> Notes:
+    raw = place.directory.index().data
+    names = tuple(place.directory.listing().names)
+    # a memory of topics alone has something to say too
+    index = raw if raw.strip() or not names else b"# Memory\n"
+    return Notes(
+        path=os.fspath(place.directory.path), project=_shown(place.tree), index=index, names=names, known=place.known
+    )
+
+
+def _shown(tree: Worktree) -> str:
+    return printable(os.fsdecode(tree.root))
+
+
+def _agent(name: str) -> Agent:
+    try:
+        return Agent(name)
+    except ValueError as error:
+        known = ", ".join(agent.value for agent in Agent)
+        raise UsageError(f"agent {name!r} is none that is known", hint=f"one of {known}") from error
+
+
+def _folder(named: bytes) -> bytes:
+    return named if os.path.isdir(named) else os.path.dirname(named)
+
+
+def _places(request: Request) -> Places:
+    """Where the agents of the user who asks look: their variables, not those that the daemon was started with."""
+    given = request.get("environ") or {}
+    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
+        raise UsageError("environ is not an object of texts")
+    home = Path(given.get("HOME") or Path.home())
+    return places_from({name: given[name] for name in VARIABLES if given.get(name)}, home)
+
+
+def _answer(found: Context) -> ContextAnswer:
+    memory = found.memory
+    return {
+        "ok": True,
+        "agent": found.agent.value,
+        "cwd": printable(found.cwd),
+        "size_bytes": found.size,
+        "sources": [
+            {
+                "path": printable(source.path),
+                "level": source.level.value,
+                "size_bytes": source.size,
+                "why": source.why,
+                "cut": source.cut,
+            }
+            for source in found.sources
+        ],
+        "skipped": [{"path": printable(one.path), "reason": one.reason} for one in found.skipped],
+        "memory": None
+        if memory is None
+        else {
+            "way": memory.way.value,
+            "text": memory.text,
+            "size": memory.size,
+            "cap": memory.cap,
+            "measure": memory.measure,
+            "warning": memory.loaded.warning,
+        },
+    }
