@@ -124,11 +124,15 @@ class Blobs:
         ids |= stored.blob_ids(db, wanted - ids.keys())
         missing = wanted - ids.keys()
         with self._lock:
-            big = {name: self._big[name] for name in missing if name in self._big}
+            big = {name: self._big[name] for name in wanted if name in self._big}
+        if big:
+            needed = missing | stored.lost_names(db, big)
+            big = {name: place for name, place in big.items() if name in needed}
         # deleted since unknown() found it, so its bytes are in none of these frames
-        if len(big) != len(missing):
+        if missing - big.keys():
             raise BlobVanishedError((missing - big.keys()).pop().hex())
-        return ids | stored.insert_frames(db, [(place, [(name, place.raw)]) for name, place in big.items()])
+        made = stored.insert_frames(db, [(place, [(name, place.raw)]) for name, place in big.items()])
+        return ids | (made or stored.blob_ids(db, big))
 
     def forget_pending(self, names: Iterable[BlobHash]) -> None:
         """Their rows are durable."""

@@ -10,6 +10,8 @@ from enum import Enum, IntEnum
 from typing import NamedTuple, NewType
 
 BlobHash = NewType("BlobHash", bytes)
+LOST_FRAME = 0  # no frame has this number: where a content says so, its bytes are nowhere, and a repair marked it
+DAMAGED = "damaged"  # the gap of a checkpoint whose states are not those that were sealed, as a repair found
 STAGING_NAME = b".openoxide-staging"
 # kernels before 6.13 stamp files with a clock that ticks every 1 to 4 ms
 RACY_NS = 10_000_000  # a stat younger than this when it was read proves nothing (git's racy rule, coarse kernel clocks)
@@ -76,6 +78,7 @@ class SkipReason(str, Enum):
     IGNORED_TREE_FULL = "ignored_tree_full"
     UNREADABLE = "unreadable"
     CHURNING = "churning"
+    LOST = "lost"  # it was recorded, its row was damaged, and a repair could not tell what it was
 
 
 _NOTHING = (Kind.ABSENT, Kind.SKIPPED)

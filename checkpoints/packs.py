@@ -16,7 +16,7 @@ import re
 import stat
 import struct
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +116,21 @@ def header_at_end(region: bytes) -> Header | None:
             return Header(codec, stored, raw, _entries(region[table:]))
         start = region.find(MAGIC, start + 1)
     return None
+
+
+def frames_in(pack: bytes) -> Iterator[tuple[Header, bytes]]:
+    """Every frame of a whole pack whose header can be read, with its payload, which may be damaged. What lies between is
+    looked through for the next one.
+    """
+    start = pack.find(MAGIC)
+    while start >= 0 and len(pack) - start >= _HEADER.size:
+        _, codec, count, stored, raw = _HEADER.unpack_from(pack, start)
+        table = start + _HEADER.size
+        payload = table + count * _ENTRY.size
+        if payload + stored <= len(pack):
+            yield Header(codec, stored, raw, _entries(pack[table:payload])), pack[payload : payload + stored]
+        # not behind the payload: what says how long that is may be what is damaged
+        start = pack.find(MAGIC, start + 1)
 
 
 def _entries(table: bytes) -> frozenset[tuple[BlobHash, int, int]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from openoxide.checkpoints import swapping
 from openoxide.db import Database
 from openoxide.errors import NewerStoreError, StoreReadOnlyError
 from openoxide.paths import APPLICATION_ID
@@ -115,6 +116,8 @@ MIGRATIONS: tuple[str, ...] = (M0001,)
 
 def open_timeline(path: Path) -> Database:
     """``timeline.db`` with the newest schema. A store of a newer version is left untouched, down to its last byte."""
+    # a repair that was killed may have left what is to take its place
+    swapping.finish(path)
     # for reading first: the pragmas of a writer alone would change the file. An empty one is a store to be
     if path.exists() and path.stat().st_size:
         database = Database(path, read_only=True)

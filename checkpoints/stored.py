@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from openoxide.checkpoints.model import BlobHash
+from openoxide.checkpoints.model import LOST_FRAME, BlobHash
 from openoxide.checkpoints.packs import Place
 from openoxide.checkpoints.rows import batched, next_id, raw
 from openoxide.db import Transaction
@@ -26,8 +26,15 @@ def blob_ids(db: Transaction, names: Iterable[BlobHash]) -> dict[BlobHash, int]:
 def stored_names(db: Transaction, names: Iterable[BlobHash]) -> set[BlobHash]:
     """Which of ``names`` have a row; a hint only, the writer decides again."""
     # one that a prune has marked seems unknown and is written again: its old bytes may go any moment
-    query = "select hash from blob where dead_ms is null and hash in ({})"
-    return {BlobHash(row[0]) for row in batched(db, query, (), [*names])}
+    # and so does one that is lost: that is how it comes back
+    query = "select hash from blob where dead_ms is null and frame <> ? and hash in ({})"
+    return {BlobHash(row[0]) for row in batched(db, query, (LOST_FRAME,), [*names])}
+
+
+def lost_names(db: Transaction, names: Iterable[BlobHash]) -> set[BlobHash]:
+    """Those of ``names`` whose bytes are nowhere, as a repair found."""
+    query = "select hash from blob where frame = ? and hash in ({})"
+    return {BlobHash(row[0]) for row in batched(db, query, (LOST_FRAME,), [*names])}
 
 
 def insert_frames(
@@ -54,7 +61,12 @@ def insert_frames(
     # whether one was there, as when two store the same content at once
     before = connection.total_changes
     connection.executemany("insert or ignore into blob(id, hash, frame, inner, size) values(?,?,?,?,?)", blobs)
-    return ids if connection.total_changes - before == len(blobs) else {}
+    if connection.total_changes - before == len(blobs):
+        return ids
+    # what a repair has marked as lost is here again
+    back = ((place, inner, size, name, LOST_FRAME) for _, name, place, inner, size in blobs)
+    connection.executemany("update blob set frame = ?, inner = ?, size = ? where hash = ? and frame = ?", back)
+    return {}
 
 
 def move_blob(db: Transaction, name: BlobHash, place: Place) -> None:

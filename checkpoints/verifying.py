@@ -29,6 +29,7 @@ from openoxide.checkpoints.check import (
 )
 from openoxide.checkpoints.hashing import Hasher, blob_hash
 from openoxide.checkpoints.integrity import ask, guarded, rule_problems, structure_problems
+from openoxide.checkpoints.model import DAMAGED, SkipReason
 from openoxide.checkpoints.packs import BIG, Packs, Place, pack_name
 from openoxide.checkpoints.rows import raw
 from openoxide.db import Database
@@ -45,7 +46,7 @@ _STATE = (
     "{v}.path, {v}.seq, {p}.path, {v}.kind, {v}.mode, {v}.size, {v}.mtime_ns, {v}.blob, {b}.hash, {b}.size, {v}.target,"
     " {v}.flags"
 )
-_WALK = f"""
+WALK = f"""
 select {_STATE.format(v="v", p="p", b="b")}, v.writer, w.id, {_STATE.format(v="o", p="p", b="c")}
 from version v left join path p on p.id = v.path and p.worktree = v.worktree left join blob b on b.id = v.blob
 left join writer w on w.id = v.writer
@@ -64,7 +65,11 @@ _BLOBS = f"""
 select b.id, b.hash, b.frame, b.inner, b.size, f.id, f.pack, f.offset, f.stored, f.raw, f.codec
 from blob b left join frame f on f.id = b.frame where b.id > ? order by b.id limit {_PAGE}
 """  # noqa: S608
-_SEALED = "select worktree, number, seq, manifest_hash, skipped from checkpoint where worktree = ? and failed is null"
+_LOST_STATES = "select path, seq from version where kind = 5 and target = ? order by path, seq"
+_DAMAGED_CHECKPOINTS = (
+    "select worktree, number from checkpoint where gap = ? and failed is null order by worktree, number"
+)
+SEALED = "select worktree, number, seq, manifest_hash, skipped from checkpoint where worktree = ? and failed is null"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +102,26 @@ class Check:
         finally:
             packs.close()
 
+    def contents(self, packs: Packs) -> Iterator[Problem]:
+        """What is wrong with contents alone, each content by itself."""
+        return guarded("contents", lambda: self._contents(packs))
+
     def _found(self, packs: Packs) -> Iterator[Problem]:
         yield from structure_problems(self.database, self.breathe)
         yield from rule_problems(self.database, self.breathe)
         yield from guarded("versions", self._timelines)
         yield from guarded("live states", self._live)
-        yield from guarded("contents", lambda: self._contents(packs))
+        yield from self.contents(packs)
+        yield from guarded("what was lost", self._lost)
+
+    def _lost(self) -> Iterator[Problem]:
+        """What a repair marked; contents are told with the others."""
+        text = "what it was cannot be told any more, and a repair marked it"
+        for path, seq in ask(self.database, _LOST_STATES, (SkipReason.LOST.value.encode(),)):
+            yield Problem(kind=ProblemKind.LOST, object="states", message=text, rows=((path, seq),))
+        text = "its states are not those that were sealed, and a repair marked it"
+        for worktree, number in ask(self.database, _DAMAGED_CHECKPOINTS, (DAMAGED,)):
+            yield Problem(kind=ProblemKind.LOST, object="checkpoints", message=text, checkpoints=((worktree, number),))
 
     def _timelines(self) -> Iterator[Problem]:
         total = sum(seq for (seq,) in ask(self.database, "select seq from head"))
@@ -111,12 +130,12 @@ class Check:
 
     def _walk(self, worktree: int, total: int) -> list[Problem]:
         # the checkpoints first: each one that is sealed from here on is at rows that come
-        replay = Replay(worktree=worktree, sealed=[Sealed(*row) for row in ask(self.database, _SEALED, (worktree,))])
+        replay = Replay(worktree=worktree, sealed=[Sealed(*row) for row in ask(self.database, SEALED, (worktree,))])
         after: int | None = _BEFORE_ALL
         head = None
         while after is not None:
             with self.database.reading() as db:
-                page = raw(db).execute(_WALK, (worktree, after)).fetchall()
+                page = raw(db).execute(WALK, (worktree, after)).fetchall()
                 # in the snapshot of the last page, so that nothing is recorded in between
                 head = (
                     raw(db)

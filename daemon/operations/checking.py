@@ -28,19 +28,21 @@ MOST_PROBLEMS, MOST_NAMED = 200, 20
 # a thread that seals waits for the interpreter no longer than that at a time, and then has it for a while
 _WORK_SECONDS, _REST_SECONDS = 0.001, 0.001
 
-_ROWS_HINT = "keep a copy of the home before anything else; `oxide-ctl restore` still copies what is sound out of it"
-_FILES_HINT = (
-    "keep a copy of the home, and bring the file back from a backup: what it holds cannot be given back without it"
-)
+_ROWS_HINT = "`oxide-ctl repair --dry-run` says what can be mended, and what is lost"
+_FILES_HINT = f"bring the file back from a backup if there is one; else {_ROWS_HINT}"
+_LOST_HINT = "it stays marked until the checkpoints that hold it are gone; `--partial` of rewind and restore leaves it out"
 _HINTS: Mapping[ProblemKind, str] = {
     ProblemKind.FILE_MISSING: _FILES_HINT,
     ProblemKind.FILE_SHORT: _FILES_HINT,
     ProblemKind.FRAME: _FILES_HINT,
     ProblemKind.CONTENT: _FILES_HINT,
+    ProblemKind.LOST: _LOST_HINT,
     ProblemKind.MODE: "`oxide-ctl doctor --fix` takes their rights away",
     ProblemKind.FOREIGN: "`oxide-ctl doctor` tells of packs of another timeline.db; the next start sets them aside",
 }
-_WARNINGS = frozenset({ProblemKind.MODE, ProblemKind.FOREIGN})
+_WARNINGS = frozenset({ProblemKind.MODE, ProblemKind.FOREIGN, ProblemKind.LOST})
+# what nothing is about is not missed
+_OF_SOMETHING = frozenset({ProblemKind.CONTENT, ProblemKind.LOST})
 
 
 def check(service: Service, request: Request, report: Reporter) -> CheckAnswer:
@@ -84,12 +86,12 @@ def checked(
         unnamed = unnamed_files(database, home)
         about = affected(database, problems, breathe)
         roots = _roots(database)
-    foreign = [_problem(_foreign(name), {}, roots) for name in unnamed.foreign]
+    foreign = [told_problem(_foreign(name), {}, roots) for name in unnamed.foreign]
     told = [
-        _problem(problem, of_problem, roots)
+        told_problem(problem, of_problem, roots)
         for problem, of_problem in zip(problems, about, strict=True)
         # a content that nothing is about is one that nothing names any more
-        if of_problem or problem.kind is not ProblemKind.CONTENT or not roots
+        if of_problem or problem.kind not in _OF_SOMETHING or not roots
     ] + foreign
     return {
         "ok": True,
@@ -127,7 +129,8 @@ def _roots(database: Database) -> dict[int, str]:
         return {worktree.id: printable(os.fsdecode(worktree.root)) for worktree in store.worktrees(db)}
 
 
-def _problem(problem: Problem, about: Mapping[int, Affected], roots: Mapping[int, str]) -> CheckProblem:
+def told_problem(problem: Problem, about: Mapping[int, Affected], roots: Mapping[int, str]) -> CheckProblem:
+    """A problem as answers have it. ``about``: what of each worktree it is about; ``roots``: these by their row ids."""
     return {
         "kind": problem.kind.value,
         "severity": WARNING if problem.kind in _WARNINGS else ERROR,

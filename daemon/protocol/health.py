@@ -134,6 +134,41 @@ class CheckAnswer(TypedDict):
     unnamed_count: int
 
 
+class FixObject(TypedDict):
+    """What a repair puts right in rows. ``loses``: something of them cannot be told any more."""
+
+    what: str
+    rows: int
+    loses: bool
+
+
+class MendedObject(TypedDict):
+    """A content that was found: ``source`` is ``store`` or ``tree``."""
+
+    name: str
+    source: str
+    where: str
+    size_bytes: int
+
+
+class RepairAnswer(TypedDict):
+    """``repair``; made by the command line, since no daemon may have the store meanwhile. ``structure``: what of the database
+    itself is made anew; at most 200 of ``mended_count`` contents; ``newly_lost``: contents that were found nowhere; ``lost``:
+    all that is marked as lost then; ``kept``: the folder with the state before, None where nothing was changed.
+    """
+
+    ok: bool
+    dry_run: bool
+    needed: bool
+    structure: list[str]
+    fixes: list[FixObject]
+    mended: list[MendedObject]
+    mended_count: int
+    newly_lost: int
+    lost: list[CheckProblem]
+    kept: str | None
+
+
 class LeaveAnswer(TypedDict):
     """``leave``, before an uninstall: staging folders by their absolute paths."""
 

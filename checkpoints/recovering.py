@@ -1,0 +1,195 @@
+"""Looks for the bytes of contents that the store cannot give back: in their own place, in other frames that hold them too, in
+packs that were set aside, and in the watched trees. A hash decides each time; nothing is taken for what it is not.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import BinaryIO, NamedTuple
+
+from openoxide.checkpoints import stored
+from openoxide.checkpoints.hashing import Hasher, blob_hash
+from openoxide.checkpoints.model import BlobHash
+from openoxide.checkpoints.packs import (
+    BIG,
+    BIG_BYTES,
+    PLAIN,
+    ZSTD,
+    Header,
+    Packs,
+    Place,
+    compressor,
+    decompress,
+    frames_in,
+    make_frame,
+    taken_numbers,
+)
+from openoxide.checkpoints.rows import batched
+from openoxide.checkpoints.tree import Tree
+from openoxide.db import Database
+from openoxide.errors import OpenOxideError, StoreDamagedError, StoreReadOnlyError
+from openoxide.fileio import read_regular, write_errors
+from openoxide.paths import Home
+
+_CHUNK = 1 << 20
+STORE, TREE = "store", "tree"
+_TREES = """
+select distinct b.hash, w.root, p.path, b.size from blob b join version v on v.blob = b.id join path p on p.id = v.path
+join worktree w on w.id = p.worktree where b.hash in ({})
+"""
+
+
+class Mended(NamedTuple):
+    """A content that was found: where (``source`` is STORE or TREE, ``where`` for people), how long it is, and where it lies
+    now (None in a dry run).
+    """
+
+    name: BlobHash
+    source: str
+    where: str
+    size: int
+    place: Place | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Recovering:
+    """One search. ``database``: the one that is being made. With ``write`` what is found is written anew at once, in frames
+    of ``packs``, durably; rows are the caller's. ``progress`` gets (stage, done, all).
+    """
+
+    database: Database
+    home: Home
+    packs: Packs
+    write: bool
+    progress: Callable[[str, int, int], None] = lambda *_: None
+    found: dict[BlobHash, Mended] = field(default_factory=dict)
+
+    def find(self, wanted: Collection[BlobHash]) -> dict[BlobHash, Mended]:
+        """Those of ``wanted`` whose bytes are somewhere."""
+        for look in (self._in_place, self._in_files, self._in_trees):
+            if left := {name for name in wanted if name not in self.found}:
+                look(left)
+        return self.found
+
+    def _in_place(self, wanted: Collection[BlobHash]) -> None:
+        """Where its header is damaged the bytes behind it may be whole."""
+        with self.database.looking() as db:
+            places = stored.blob_places(db, wanted)
+        for name, (place, inner, size) in places.items():
+            with suppress(StoreDamagedError, OverflowError):
+                if place.pack is None:
+                    self._keep_big(name)
+                else:
+                    data = self.packs.read(place, inner + size)[inner : inner + size]
+                    self._keep(name, io.BytesIO(data), STORE, f"pack {place.pack}")
+
+    def _in_files(self, wanted: Collection[BlobHash]) -> None:
+        """In any pack, of ours or set aside, and in the files of big contents that no row names any more."""
+        for name in set(self.packs.bigs()) & {name.hex() for name in wanted}:
+            with suppress(StoreDamagedError):
+                self._keep_big(BlobHash(bytes.fromhex(name)))
+        files = [
+            file
+            for number in sorted(taken_numbers(self.home.blobs))
+            for file in sorted(self.home.blobs.glob(f"*{number}.pack*"))
+        ]
+        for done, file in enumerate(files):
+            self.progress("looking for lost contents", done, len(files))
+            left = {name for name in wanted if name not in self.found}
+            with suppress(OSError):  # a folder in its place, or one that may not be read
+                for header, payload in frames_in(read_regular(file)):
+                    if any(name in left for name, _, _ in header.entries):
+                        self._in_frame(header, payload, left, file.name)
+
+    def _in_frame(self, header: Header, payload: bytes, wanted: Collection[BlobHash], file: str) -> None:
+        if header.codec not in (PLAIN, ZSTD):
+            return
+        place = Place(None, 0, header.stored, header.raw, header.codec)
+        with suppress(Exception):  # a damaged payload may be told of by zstandard in any way
+            data = decompress(payload, place, header.raw)
+            for name, inner, size in header.entries:
+                if name in wanted and name not in self.found:
+                    self._keep(name, io.BytesIO(data[inner : inner + size]), STORE, file)
+
+    def _in_trees(self, wanted: Collection[BlobHash]) -> None:
+        """At a path that held it once: the file may be as it was then."""
+        with self.database.looking() as db:
+            places = sorted(batched(db, _TREES, (), [*wanted]), key=lambda row: (row[1], row[2]))
+        opened: dict[bytes, Tree | None] = {}
+        try:
+            for done, (name, root, path, size) in enumerate(places):
+                self.progress("looking into the trees", done, len(places))
+                if root not in opened:
+                    opened[root] = _tree(root)
+                tree = opened[root]
+                if tree is not None and name not in self.found:
+                    self._in_tree(BlobHash(name), tree, path, size)
+        finally:
+            for tree in opened.values():
+                if tree is not None:
+                    tree.close()
+
+    def _in_tree(self, name: BlobHash, tree: Tree, path: bytes, size: int) -> None:
+        with suppress(OSError):  # gone, shut, or no file
+            fd = tree.open_file(path)
+            with open(fd, "rb") as source:
+                seen = os.fstat(fd)
+                # a row's size may be what is damaged: only one that is far too large is not read
+                if stat.S_ISREG(seen.st_mode) and seen.st_size <= max(2 * size, BIG_BYTES):
+                    self._keep(name, source, TREE, os.fsdecode(os.path.join(tree.root, path)))
+
+    def _keep_big(self, name: BlobHash) -> None:
+        with self.packs.open_big(name) as source:
+            size = _length_if(source, name)
+        if size is not None:
+            # it lies where it belongs: all that is written is its row
+            stored_bytes = self.packs.length(Place(None, 0, 0, 0, ZSTD), name) or 0
+            place = Place(None, 0, stored_bytes, size, ZSTD)
+            self.found[name] = Mended(name, STORE, f"blobs/{BIG}/{name.hex()}", size, place)
+
+    def _keep(self, name: BlobHash, source: BinaryIO, kind: str, where: str) -> None:
+        """Write what ``source`` holds if its name is ``name``."""
+        size = _length_if(source, name)
+        if size is None:
+            return
+        source.seek(0)
+        place = self._written(name, source, size) if self.write else None
+        if place is not None or not self.write:
+            self.found[name] = Mended(name, kind, where, size, place)
+
+    def _written(self, name: BlobHash, source: BinaryIO, size: int) -> Place | None:
+        """Where its bytes lie now, durable; None where they changed meanwhile."""
+        with write_errors("the content store", StoreReadOnlyError):
+            if size >= BIG_BYTES:
+                kept, place = self.packs.add_big(source)
+                return place if kept == name else None
+            data = source.read()
+            if blob_hash(data) != name:
+                return None
+            return self.packs.append([make_frame([(name, data)], compressor())])[0]
+
+
+def _length_if(source: BinaryIO, name: BlobHash) -> int | None:
+    """How long a stream is that holds what ``name`` names; None if it does not."""
+    hasher, size = Hasher(), 0
+    for chunk in _chunks(source):
+        hasher.update(chunk)
+        size += len(chunk)
+    return size if hasher.digest() == name else None
+
+
+def _chunks(source: BinaryIO) -> Iterator[bytes]:
+    while chunk := source.read(_CHUNK):
+        yield chunk
+
+
+def _tree(root: bytes) -> Tree | None:
+    """None where it is not there: nothing is looked for in a place that is not known."""
+    with suppress(OpenOxideError):
+        return Tree(root)
+    return None
