@@ -118,9 +118,9 @@ def header_at_end(region: bytes) -> Header | None:
     return None
 
 
-def frames_in(pack: bytes) -> Iterator[tuple[Header, bytes]]:
-    """Every frame of a whole pack whose header can be read, with its payload, which may be damaged. What lies between is
-    looked through for the next one.
+def frames_in(pack: bytes) -> Iterator[tuple[Header, int, bytes]]:
+    """Every frame of a whole pack whose header can be read, with the place of its payload and that itself, which may be
+    damaged. What lies between is looked through for the next one.
     """
     start = pack.find(MAGIC)
     while start >= 0 and len(pack) - start >= _HEADER.size:
@@ -128,9 +128,16 @@ def frames_in(pack: bytes) -> Iterator[tuple[Header, bytes]]:
         table = start + _HEADER.size
         payload = table + count * _ENTRY.size
         if payload + stored <= len(pack):
-            yield Header(codec, stored, raw, _entries(pack[table:payload])), pack[payload : payload + stored]
+            yield Header(codec, stored, raw, _entries(pack[table:payload])), payload, pack[payload : payload + stored]
         # not behind the payload: what says how long that is may be what is damaged
         start = pack.find(MAGIC, start + 1)
+
+
+def unpacked(header: Header, payload: bytes) -> bytes:
+    """The raw bytes of a frame that was found, unchecked; none where it cannot be unpacked."""
+    with suppress(zstandard.ZstdError, MemoryError):
+        return decompress(payload, Place(None, 0, header.stored, header.raw, header.codec), header.raw)
+    return b""
 
 
 def _entries(table: bytes) -> frozenset[tuple[BlobHash, int, int]]:
@@ -290,6 +297,12 @@ class Packs:
             return None
         return found.st_size if stat.S_ISREG(found.st_mode) else None
 
+    def is_obstructed(self, name: BlobHash) -> bool:
+        """Whether something that is no file stands where a big blob's own would be."""
+        with suppress(FileNotFoundError):
+            return not stat.S_ISREG(os.stat(name.hex(), dir_fd=self._bigs.fd()).st_mode)
+        return False
+
     def bigs(self) -> list[str]:
         """The names of the big blobs' files."""
         return [name for name in os.listdir(self._bigs.fd()) if _NAMED.fullmatch(name) and self._bigs.holds(name)]
@@ -420,3 +433,9 @@ def taken_numbers(folder: Path | int) -> set[int]:
 def pack_name(number: int) -> str:
     """The name of a pack's file."""
     return f"{number:08d}.pack"
+
+
+def pack_number(file: str) -> int | None:
+    """The number of a pack by its file's name; None for one that was set aside, or is none."""
+    found = _NUMBERED.fullmatch(file)
+    return int(found[1]) if found and not file.endswith(".aside") else None

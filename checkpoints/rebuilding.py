@@ -56,6 +56,7 @@ def _dropped(table: str, why: str, condition: str) -> _Rule:
 
 
 _SEVERAL = "(select path from version group by path having count(distinct worktree) > 1)"
+_NO_OPERATION = "operation not in (select id from operation)"
 _NO_WORKTREE = "worktree not in (select id from worktree)"
 # the order matters: each goes by what those before it have put right
 _PLACES = (
@@ -102,7 +103,11 @@ _REST = (
     _unnamed("window", "parent", "window"),
     _unnamed("checkpoint", "turn", "window"),
     # of all there are the one that a retention keeps longest
-    _Rule("checkpoint: its trigger", f"update checkpoint set trigger = 'manual' where trigger not in ({_listed(Trigger)})", loses=True),  # noqa: S608
+    _Rule(
+        "checkpoint: its trigger",
+        f"update checkpoint set trigger = 'manual' where trigger not in ({_listed(Trigger)})",  # noqa: S608
+        loses=True,
+    ),
     _Rule(
         "checkpoint: a mark that is none",
         "update checkpoint set pinned = pinned <> 0, complete = complete <> 0, late = late <> 0, added = max(added, 0),"
@@ -114,12 +119,17 @@ _REST = (
     # one that is sealed is compared with its states (_totals); of one that failed nothing is to be compared
     _Rule(
         "checkpoint: the hash of one that failed",
-        f"update checkpoint set manifest_hash = zeroblob({HASH_BYTES}) where failed is not null and length(manifest_hash) <> {HASH_BYTES}",  # noqa: S608
+        f"update checkpoint set manifest_hash = zeroblob({HASH_BYTES})"  # noqa: S608
+        f" where failed is not null and length(manifest_hash) <> {HASH_BYTES}",
     ),
     _Rule("window: where it began", "update window set began_seq = 0 where began_seq < 0"),
     _dropped("operation", "of a kind that there is not", f"kind not in ({_listed(OperationKind)})"),
     # it must neither be taken up again nor be reversed
-    _Rule("operation: how far it was", f"update operation set phase = 'aborted' where phase not in ({_listed(Phase)})", loses=True),  # noqa: S608
+    _Rule(
+        "operation: how far it was",
+        f"update operation set phase = 'aborted' where phase not in ({_listed(Phase)})",  # noqa: S608
+        loses=True,
+    ),
     _unnamed("operation", "reverses", "operation"),
     *(
         _Rule(
@@ -130,16 +140,18 @@ _REST = (
         )
         for column in ("target", "before", "after")
     ),
-    _dropped("step", "of no operation, or not to be read", "operation not in (select id from operation) or step_trouble(action, old, new)"),
-    _dropped("outcome", "of no operation, or of no kind", f"operation not in (select id from operation) or kind not in ({_listed(OutcomeKind)})"),
+    _dropped("step", "of no operation, or not to be read", f"{_NO_OPERATION} or step_trouble(action, old, new)"),
+    _dropped("outcome", "of no operation, or of no kind", f"{_NO_OPERATION} or kind not in ({_listed(OutcomeKind)})"),
     _unnamed("outcome", "blob", "blob"),
     _Rule(
         "writer: who it was",
-        f"update writer set certainty = '{Certainty.UNKNOWN.value}', operation = null where certainty not in ({_listed(Certainty)})"  # noqa: S608
+        f"update writer set certainty = '{Certainty.UNKNOWN.value}', operation = null"  # noqa: S608
+        f" where certainty not in ({_listed(Certainty)})"
         " or (operation is not null and operation not in (select id from operation))",
         loses=True,
     ),
-    _dropped("writer_window", "of what is gone", "window not in (select id from window) or writer not in (select id from writer)"),
+    _dropped("writer_window", "of a window that is gone", "window not in (select id from window)"),
+    _dropped("writer_window", "of a writer that is gone", "writer not in (select id from writer)"),
     _unnamed("version", "writer", "writer"),
     _Rule(
         "claim: of what is gone",

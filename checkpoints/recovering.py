@@ -24,15 +24,16 @@ from openoxide.checkpoints.packs import (
     Packs,
     Place,
     compressor,
-    decompress,
     frames_in,
     make_frame,
+    pack_number,
     taken_numbers,
+    unpacked,
 )
 from openoxide.checkpoints.rows import batched
 from openoxide.checkpoints.tree import Tree
 from openoxide.db import Database
-from openoxide.errors import OpenOxideError, StoreDamagedError, StoreReadOnlyError
+from openoxide.errors import FailedError, OpenOxideError, StoreDamagedError, StoreReadOnlyError
 from openoxide.fileio import read_regular, write_errors
 from openoxide.paths import Home
 
@@ -45,8 +46,8 @@ join worktree w on w.id = p.worktree where b.hash in ({})
 
 
 class Mended(NamedTuple):
-    """A content that was found: where (``source`` is STORE or TREE, ``where`` for people), how long it is, and where it lies
-    now (None in a dry run).
+    """A content that was found: where (``source`` is STORE or TREE, ``where`` for people), how long it is, and in which frame
+    it lies now, from its byte ``inner`` on (None in a dry run that would have to write it).
     """
 
     name: BlobHash
@@ -54,6 +55,7 @@ class Mended(NamedTuple):
     where: str
     size: int
     place: Place | None
+    inner: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,19 +104,23 @@ class Recovering:
             self.progress("looking for lost contents", done, len(files))
             left = {name for name in wanted if name not in self.found}
             with suppress(OSError):  # a folder in its place, or one that may not be read
-                for header, payload in frames_in(read_regular(file)):
+                for header, offset, payload in frames_in(read_regular(file)):
                     if any(name in left for name, _, _ in header.entries):
-                        self._in_frame(header, payload, left, file.name)
+                        self._in_frame(header, offset, payload, left, file.name)
 
-    def _in_frame(self, header: Header, payload: bytes, wanted: Collection[BlobHash], file: str) -> None:
-        if header.codec not in (PLAIN, ZSTD):
-            return
-        place = Place(None, 0, header.stored, header.raw, header.codec)
-        with suppress(Exception):  # a damaged payload may be told of by zstandard in any way
-            data = decompress(payload, place, header.raw)
-            for name, inner, size in header.entries:
-                if name in wanted and name not in self.found:
-                    self._keep(name, io.BytesIO(data[inner : inner + size]), STORE, file)
+    def _in_frame(self, header: Header, offset: int, payload: bytes, wanted: Collection[BlobHash], file: str) -> None:
+        """In a pack of ours a sound frame is named as it lies there; out of one that was set aside it is copied."""
+        number = pack_number(file)
+        place = None if number is None else Place(number, offset, header.stored, header.raw, header.codec)
+        data = unpacked(header, payload) if header.codec in (PLAIN, ZSTD) else b""
+        for name, inner, size in header.entries:
+            content = data[inner : inner + size]
+            if name not in wanted or name in self.found or blob_hash(content) != name:
+                continue
+            if place is None:
+                self._keep(name, io.BytesIO(content), STORE, file)
+            else:
+                self.found[name] = Mended(name, STORE, file, size, place, inner)
 
     def _in_trees(self, wanted: Collection[BlobHash]) -> None:
         """At a path that held it once: the file may be as it was then."""
@@ -166,6 +172,11 @@ class Recovering:
         """Where its bytes lie now, durable; None where they changed meanwhile."""
         with write_errors("the content store", StoreReadOnlyError):
             if size >= BIG_BYTES:
+                if self.packs.is_obstructed(name):
+                    raise FailedError(
+                        f"{self.home.blobs / BIG / name.hex()} is in the way: it is no file",
+                        hint="move it out of the home",
+                    )
                 kept, place = self.packs.add_big(source)
                 return place if kept == name else None
             data = source.read()

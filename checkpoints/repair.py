@@ -27,6 +27,7 @@ from openoxide.db import Database, Transaction
 from openoxide.errors import FailedError, StoreDamagedError
 from openoxide.paths import Home
 
+_UNREADABLE = "a part of it cannot be read"
 Progress = Callable[[str, int, int], None]
 
 _UNNAMED = """
@@ -117,9 +118,9 @@ class Repairing:
             if name in salvage.damaged:
                 columns = _COLUMNS[name]
                 marks = ",".join("?" * (columns.count(",") + 1))
-                statement = f"insert or ignore into {name}({columns}) values({marks})"  # noqa: S608
+                statement = f"insert or ignore into {name}({columns}) values({marks})"
                 db.executemany(statement, (row for row in salvage.ask(query) if None not in row))
-        self._structure += [f"table {name}: a part of it cannot be read" for name in sorted(salvage.damaged)]
+        self._structure += [f"table {name}: {_UNREADABLE}" for name in sorted(salvage.damaged)]
 
     def _contents(self, fresh: Database) -> tuple[tuple[Mended, ...], int]:
         """Read every content; look for those that are not what they were; mark those that are nowhere."""
@@ -201,9 +202,12 @@ def _structure_of(old: Path) -> list[str]:
     database = Database(old, read_only=True, immutable=not old.with_name(old.name + "-wal").exists())
     try:
         check_version(database)
-        return [f"{problem.object}: {problem.message}" for problem in structure_problems(database, lambda: None)]
-    except StoreDamagedError as error:
-        return [error.message]
+        return [
+            f"{problem.object}: {problem.message if problem.kind is ProblemKind.SQLITE else _UNREADABLE}"
+            for problem in structure_problems(database, lambda: None)
+        ]
+    except StoreDamagedError:
+        return [f"timeline.db: {_UNREADABLE}"]
     finally:
         database.close()
 
@@ -211,7 +215,7 @@ def _structure_of(old: Path) -> list[str]:
 def _insert(db: sqlite3.Connection, table: Table, rows: Iterable[tuple[object, ...]], *, is_repeated: bool) -> int:
     """How many of ``rows`` are none: of another type than their columns, or a second one of the same key."""
     marks = ",".join("?" * len(table.columns))
-    insert = f"insert into {table.name}({', '.join(table.columns)}) values({marks})"  # noqa: S608
+    insert = f"insert into {table.name}({', '.join(table.columns)}) values({marks})"
     refused = 0
     for row in rows:
         try:
@@ -230,10 +234,7 @@ def _drop_unnamed(db: Transaction, bad: set[int]) -> set[int]:
 
 
 def _place(db: Transaction, names: Iterable[BlobHash], found: dict[BlobHash, Mended]) -> None:
-    for name in names:
-        mended = found.get(name)
-        if mended is None or mended.place is None:
-            raw(db).execute("update blob set frame = ?, inner = 0 where hash = ?", (LOST_FRAME, name))
-        else:
-            stored.move_blob(db, name, mended.place)
-            raw(db).execute("update blob set size = ? where hash = ?", (mended.size, name))
+    back = {name: one for name, one in found.items() if one.place is not None}
+    lost = ((LOST_FRAME, name) for name in names if name not in back)
+    raw(db).executemany("update blob set frame = ?, inner = 0 where hash = ?", lost)
+    stored.place_blobs(db, ((name, one.place, one.inner, one.size) for name, one in back.items() if one.place))

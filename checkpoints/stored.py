@@ -76,6 +76,24 @@ def move_blob(db: Transaction, name: BlobHash, place: Place) -> None:
     raw(db).execute("update blob set frame = ?, inner = 0 where hash = ?", (frame, name))
 
 
+def place_blobs(db: Transaction, placed: Iterable[tuple[BlobHash, Place, int, int]]) -> None:
+    """Blobs that have a row lie at ``inner`` of frames that are durable, and may have a row already (name, place, inner, size)."""
+    connection = raw(db)
+    known = {
+        Place(*row[1:]): row[0] for row in connection.execute("select id, pack, offset, stored, raw, codec from frame")
+    }
+    frame = next_id(db, "frame")
+    for name, place, inner, size in placed:
+        # each big blob is a file of its own, by whatever place
+        if place.pack is None or place not in known:
+            values = (frame, *place)
+            connection.execute("insert into frame(id, pack, offset, stored, raw, codec) values(?,?,?,?,?,?)", values)
+            known[place] = frame
+            frame += 1
+        change = (known[place], inner, size, name)
+        connection.execute("update blob set frame = ?, inner = ?, size = ? where hash = ?", change)
+
+
 def blob_places(db: Transaction, names: Iterable[BlobHash]) -> dict[BlobHash, tuple[Place, int, int]]:
     """``(frame's place, offset in it, size)`` of those blobs that have a row."""
     query = """

@@ -51,7 +51,10 @@ def copy_database(file: Path, to: Path) -> None:
 
 def _copy_by_sqlite(file: Path, to: Path) -> None:
     os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    uri = f"{file.absolute().as_uri()}?mode=ro"
+    wal = Path(f"{file}-wal")
+    # else SQLite would make side files beside a database that nobody has open
+    alone = "" if wal.exists() and wal.stat().st_size else "&immutable=1"
+    uri = f"{file.absolute().as_uri()}?mode=ro{alone}"
     with closing(sqlite3.connect(uri, uri=True)) as source, closing(sqlite3.connect(to)) as target:
         source.backup(target)
         # else the copy would be one that wants a WAL beside it

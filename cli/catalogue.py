@@ -31,6 +31,7 @@ COMMANDS = {
     "projects join": Entry("projects", "join", "declare two worktrees one project"),
     "du": Entry("du", "du", "show what is stored where, and for what"),
     "check": Entry("check", "check", "look whether the store holds what it says"),
+    "repair": Entry("repair", "repair", "mend what check finds, and mark what is lost"),
     "config list": Entry("config", "list_all", "list the settings with their defaults"),
     "config get": Entry("config", "get", "print one setting"),
     "config set": Entry("config", "change", "change one setting"),
@@ -61,9 +62,7 @@ COMMANDS = {
     "completion": Entry("completion", "completion", "print the completion script of a shell"),
 }
 
-NOT_BUILT = frozenset(
-    "expire prune purge repair resume fork export import share sessions memory agents service".split()
-)
+NOT_BUILT = frozenset("expire prune purge resume fork export import share sessions memory agents service".split())
 
 EXIT_STATUS = {
     0: "done",

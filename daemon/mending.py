@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,17 +15,15 @@ from openoxide.checkpoints.repair import Repair, Repairing
 from openoxide.clock import SystemClock
 from openoxide.daemon.instance import acquire
 from openoxide.daemon.operations.checking import MOST_PROBLEMS, told_problem
-from openoxide.daemon.protocol import printable
+from openoxide.daemon.protocol import ProgressCallback, printable
 from openoxide.daemon.protocol.health import RepairAnswer
 from openoxide.db import Database
 from openoxide.errors import NotFoundError, StoreFullError, StoreReadOnlyError
 from openoxide.fileio import fsync_folder, write_errors
 from openoxide.paths import Home
 
-Progress = Callable[[Mapping[str, object]], None]
 
-
-def repair(home: Home, *, dry_run: bool, report: Progress) -> RepairAnswer:
+def repair(home: Home, *, dry_run: bool, report: ProgressCallback) -> RepairAnswer:
     """What a repair does, or in a dry run would do. Raises NotFoundError where there is no store, AlreadyRunningError where a
     daemon has it.
     """
@@ -43,7 +40,7 @@ def repair(home: Home, *, dry_run: bool, report: Progress) -> RepairAnswer:
         instance.close()
 
 
-def _repaired(home: Home, report: Progress) -> RepairAnswer:
+def _repaired(home: Home, report: ProgressCallback) -> RepairAnswer:
     file = home.timeline_db
     swapping.finish(file)
     _sweep(home)
@@ -66,7 +63,7 @@ def _repaired(home: Home, report: Progress) -> RepairAnswer:
 _OLD, _NEW = "timeline.db", "timeline.db.new"
 
 
-def _made(home: Home, folder: Path, report: Progress, *, write: bool) -> tuple[RepairAnswer, bool]:
+def _made(home: Home, folder: Path, report: ProgressCallback, *, write: bool) -> tuple[RepairAnswer, bool]:
     """A copy of the database in ``folder``, and beside it the new one."""
     _require_room(home, folder)
 
@@ -86,7 +83,8 @@ def _require_room(home: Home, folder: Path) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise StoreFullError(
-            f"a repair needs {needed >> 20} MiB in {folder}, and {free >> 20} MiB are free", hint="free some space and try again"
+            f"a repair needs {needed >> 20} MiB in {folder}, and {free >> 20} MiB are free",
+            hint="free some space and try again",
         )
 
 
@@ -124,7 +122,7 @@ def _answer(done: Repair, new: Path, *, dry_run: bool) -> RepairAnswer:
 
 
 def _roots(new: Path) -> dict[int, str]:
-    database = Database(new, read_only=True)
+    database = Database(new, read_only=True, immutable=True)
     try:
         with database.reading() as db:
             return {worktree.id: printable(os.fsdecode(worktree.root)) for worktree in store.worktrees(db)}

@@ -30,7 +30,9 @@ _WORK_SECONDS, _REST_SECONDS = 0.001, 0.001
 
 _ROWS_HINT = "`oxide-ctl repair --dry-run` says what can be mended, and what is lost"
 _FILES_HINT = f"bring the file back from a backup if there is one; else {_ROWS_HINT}"
-_LOST_HINT = "it stays marked until the checkpoints that hold it are gone; `--partial` of rewind and restore leaves it out"
+_LOST_HINT = (
+    "it stays marked until the checkpoints that hold it are gone; `--partial` of rewind and restore leaves it out"
+)
 _HINTS: Mapping[ProblemKind, str] = {
     ProblemKind.FILE_MISSING: _FILES_HINT,
     ProblemKind.FILE_SHORT: _FILES_HINT,

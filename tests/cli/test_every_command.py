@@ -43,6 +43,7 @@ LINES = {
         {"du": {"ok": True, "home": "/h", "total_bytes": 1, "freeable_bytes": 0, "parts": [], "worktrees": []}},
     ),
     "check": ("check", {"check": CHECKED}),
+    "repair": ("repair --dry-run", {}),
     "config list": ("config list", {}),
     "config get": ("config get retention.ttl_days", {}),
     "config set": ("config set retention.ttl_days 30d", {}),
@@ -92,7 +93,7 @@ def line(daemon, name):
     """The words of the command called ``name``, whose answer the daemon has."""
     text, answers = LINES[name]
     daemon.answers |= answers
-    if name == "uninstall":
+    if name in ("uninstall", "repair"):
         make_home(daemon.home)
     return text.split()
 
