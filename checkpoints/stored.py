@@ -77,7 +77,7 @@ def move_blob(db: Transaction, name: BlobHash, place: Place) -> None:
 
 
 def place_blobs(db: Transaction, placed: Iterable[tuple[BlobHash, Place, int, int]]) -> None:
-    """Blobs that have a row lie at ``inner`` of frames that are durable, and may have a row already (name, place, inner, size)."""
+    """Blobs that have a row (name, place, inner, size) lie in frames that are durable, and may have a row already."""
     connection = raw(db)
     known = {
         Place(*row[1:]): row[0] for row in connection.execute("select id, pack, offset, stored, raw, codec from frame")

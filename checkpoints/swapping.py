@@ -7,6 +7,7 @@ taken into any other), so it goes before the new file comes.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from contextlib import closing, suppress
@@ -36,12 +37,14 @@ def copy_database(file: Path, to: Path) -> None:
     """A durable copy of a database that others may be writing: by SQLite where it can read it, with its WAL taken in, else
     byte by byte with its WAL beside it. Raises OSError.
     """
-    to.unlink(missing_ok=True)
     try:
         _copy_by_sqlite(file, to)
-    except sqlite3.Error as error:
-        if "full" in str(error):  # as of write(2)
-            raise OSError(28, "no space left on the disk") from error
+    # it quotes what it read, and Python cannot decode the text of the error then
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if "disk is full" in str(error):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        for side in _SIDES:
+            Path(f"{to}{side}").unlink(missing_ok=True)
         for side in ("", "-wal"):
             if os.path.exists(f"{file}{side}"):
                 _copy(Path(f"{file}{side}"), Path(f"{to}{side}"))

@@ -312,7 +312,8 @@ def hurt(home, drawn):
     ]
     match drawn.randrange(6):
         case 0:
-            drawn.choice(files[2:] or files).unlink(missing_ok=True)
+            for file in drawn.sample(files[2:], min(1, len(files) - 2)):
+                file.unlink()
         case 1:
             table = drawn.choice(["version", "path", "blob", "frame", "live", "head", "window", "writer"])
             try:
