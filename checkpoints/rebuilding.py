@@ -140,6 +140,12 @@ _REST = (
         )
         for column in ("target", "before", "after")
     ),
+    _Rule(
+        "operation: checkpoints before and after that cannot be",
+        "update operation set before = null, after = null where exists (select 1 from checkpoint b join checkpoint a"
+        " where b.id = operation.before and a.id = operation.after and (b.number >= a.number or b.seq > a.seq))",
+        loses=True,
+    ),
     _dropped("step", "of no operation, or not to be read", f"{_NO_OPERATION} or step_trouble(action, old, new)"),
     _dropped("outcome", "of no operation, or of no kind", f"{_NO_OPERATION} or kind not in ({_listed(OutcomeKind)})"),
     _unnamed("outcome", "blob", "blob"),
