@@ -93,6 +93,7 @@ class Check:
     progress: Callable[[str, int, int, int], None] = lambda *_: None
     checked: Counter[str] = field(default_factory=Counter)
     bytes_read: int = 0
+    _reached: int | None = None
 
     def run(self) -> list[Problem]:
         """All that is wrong, one problem for each kind and object, at most MOST_PROBLEMS."""
@@ -164,10 +165,24 @@ class Check:
             self.breathe()
         self.checked["paths"] = ask(self.database, "select count(*) from path")[0][0]
 
-    def _contents(self, packs: Packs) -> Iterator[Problem]:
+    def slice(self, after: int, enough: Callable[[], bool]) -> tuple[list[Problem], int | None]:
+        """What is wrong with the contents whose row ids come after ``after``, until there is ``enough``; the last one that was
+        looked at, None where that was the last of all.
+        """
+        packs = Packs(self.home.blobs, 0)
+        try:
+            found = [*guarded("contents", lambda: self._contents(packs, after, enough))]
+        finally:
+            packs.close()
+        return found, self._reached
+
+    def _contents(
+        self, packs: Packs, start: int = _BEFORE_ALL, enough: Callable[[], bool] = lambda: False
+    ) -> Iterator[Problem]:
         total = ask(self.database, "select count(*) from blob")[0][0]
-        after: int | None = _BEFORE_ALL
-        while after is not None:
+        after: int | None = start
+        self._reached = start
+        while after is not None and not enough():
             page = [BlobRow(*row) for row in ask(self.database, _BLOBS, (after,))]
             if found := [*self._of_page(packs, page)]:
                 # what was moved or deleted since its row was read is not damaged
@@ -175,7 +190,7 @@ class Check:
                 ids = {row.id for row in same}
                 yield from (problem for problem in found if ids.issuperset(problem.blobs))
             self.checked["contents"] += len(page)
-            after = page[-1].id if len(page) == _PAGE else None
+            after = self._reached = page[-1].id if len(page) == _PAGE else None
             self.progress("contents", self.checked["contents"], total, self.bytes_read)
 
     def _of_page(self, packs: Packs, page: Sequence[BlobRow]) -> Iterator[Problem]:

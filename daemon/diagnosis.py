@@ -116,7 +116,7 @@ def store_problems(found: Inventory) -> list[Problem]:
     for names, how in ((found.missing, "missing"), (found.short, "cut short")):
         if names:
             text = f"files of the store are {how}: {len(names)}, first blobs/{names[0]}"
-            hint = "keep a copy of the home, and bring them back from a backup: what they hold cannot be given back without them"
+            hint = "bring them back from a backup if there is one; else `oxide-ctl repair --dry-run` says what can be mended"
             problems.append(Problem("store_damaged", ERROR, text, hint))
     if found.aside:
         text = f"packs of another timeline.db were set aside: {len(found.aside)}, first blobs/{found.aside[0]}"

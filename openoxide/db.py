@@ -199,7 +199,9 @@ def _require_openable(path: Path) -> None:
 
 
 def _damaged(path: Path, what: str) -> StoreDamagedError:
-    return StoreDamagedError(f"{path} is damaged: {what}", hint="keep a copy of the home before anything else")
+    return StoreDamagedError(
+        f"{path} is damaged: {what}", hint="`oxide-ctl repair --dry-run` says what can be mended, and what is lost"
+    )
 
 
 @contextmanager

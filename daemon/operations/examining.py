@@ -16,6 +16,7 @@ from openoxide.checkpoints.tree import Tree
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import idle_turn_object
 from openoxide.daemon.diagnosis import TreeFacts, clock_problems, limit_problems, problems_of_tree, store_problems
+from openoxide.daemon.operations.checking import damage_known
 from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.operations.watching import shown, state_of
@@ -65,7 +66,7 @@ def _store_problems(service: Service) -> list[Problem]:
     if mode != "wal":
         text = f"SQLite uses the journal mode {mode}, not wal: recording and looking wait for each other"
         found.append(Problem("journal_mode", WARNING, text, "name a folder on a local disk in OPENOXIDE_HOME"))
-    return found + store_problems(_inventory(service))
+    return found + store_problems(_inventory(service)) + damage_known(service)
 
 
 def _inventory(service: Service) -> Inventory:

@@ -17,6 +17,7 @@ from openoxide.checkpoints.tree import identity_of, recorded_identity
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, idle_turn_object, time_or_none
 from openoxide.daemon.diagnosis import ROOT_GONE, ROOT_REPLACED
+from openoxide.daemon.operations.checking import damage_known
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
 from openoxide.daemon.operations.looking import holds, is_broad
 from openoxide.daemon.protocol import Items, printable
@@ -252,7 +253,7 @@ def status(service: Service, _request: Request, _report: Reporter) -> StatusAnsw
             "home": printable(str(service.home.folder)),
             "store_bytes": _folder_bytes(service.home.folder),
             "store_writable": not troubles,
-            "problems": [*service.problems, *troubles],
+            "problems": [*service.problems, *troubles, *(problem.message for problem in damage_known(service))],
         },
         "worktrees": [_worktree_status(service, watched) for watched in service.all_watched()],
     }
