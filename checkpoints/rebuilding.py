@@ -301,7 +301,15 @@ def _totals(db: sqlite3.Connection) -> Iterator[Fix]:
         if replay.totals != (old or (0, sum_to_bytes(0), 0, 0, 0)):
             db.execute("insert or replace into head values(?, ?, ?, ?, ?, ?)", (worktree, *replay.totals))
             heads += 1
-        damaged += sum(_marked(db, one, replay) for one in sealed)
+        marked = sum(_marked(db, one, replay) for one in sealed)
+        damaged += marked
+        if marked:
+            # a state may be wrong that a stat was kept for: the next pass reads every file
+            db.execute(
+                f"update live set ({_SEEN}) = (null, null, null, null, null, null, null, null)"  # noqa: S608
+                " where path in (select id from path where worktree = ?)",
+                (worktree,),
+            )
         end = replay.totals[0]
         db.execute("update window set began_seq = ?1 where worktree = ?2 and began_seq > ?1", (end, worktree))
         db.execute("update window set ended_seq = ?1 where worktree = ?2 and ended_seq > ?1", (end, worktree))

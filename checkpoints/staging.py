@@ -95,7 +95,7 @@ class Stager:
         if damaged:
             raise StoreDamagedError(
                 f"{len(damaged)} stored files are damaged, first {os.fsdecode(damaged[0][0])!r}: {damaged[0][1]}",
-                hint="nothing was changed; leave these paths out by naming the others after --",
+                hint="nothing was changed; --partial leaves these paths out, `oxide-ctl repair` may bring them back",
                 details={"paths": [os.fsdecode(path) for path, _ in damaged]},
             )
         self._sync([s.staged_name for s in staged if s.action is Action.PLACE and s.new.kind is Kind.FILE])

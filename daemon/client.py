@@ -173,9 +173,12 @@ class Client(Caller):
         *,
         paths: Sequence[str] = (),
         force: bool = False,
+        partial: bool = False,
         progress: ProgressCallback | None = None,
     ) -> RestoreAnswer:
-        request = {"path": path, "checkpoint": checkpoint, "to": to, "paths": list(paths), "force": force}
+        request = _given(
+            path=path, checkpoint=checkpoint, to=to, paths=list(paths), force=force, partial=partial or None
+        )
         return cast("RestoreAnswer", self.call("restore", request, progress))
 
     def rewind(
@@ -189,6 +192,7 @@ class Client(Caller):
         conflict: str = "keep",
         dry_run: bool = False,
         touch: bool = False,
+        partial: bool = False,
         paths: Sequence[str] = (),
         plan_seq: int | None = None,
         progress: ProgressCallback | None = None,
@@ -203,6 +207,7 @@ class Client(Caller):
             conflict=conflict,
             dry_run=dry_run,
             touch=touch,
+            partial=partial or None,
             paths=list(paths),
         )
         return cast("RewindAnswer", self.call("rewind", request, progress))

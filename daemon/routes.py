@@ -22,6 +22,7 @@ from openoxide.daemon.operations import (
     moving,
     pausing,
     recalling,
+    restoring,
     rewinding,
     settling,
     surveying,
@@ -43,7 +44,7 @@ LOOKING: Mapping[str, Callable[[View, Request], Any]] = {
     "log": looking.log,
     "show": looking.show,
     "cat": looking.cat,
-    "restore": looking.restore,
+    "restore": restoring.restore,
     "operations": logbook.operations,
     "history": recalling.history,
 }

@@ -5,7 +5,6 @@ that cannot be written (``daemon/offline.py``).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,7 @@ from openoxide.checkpoints import journal, rows, sight, store
 from openoxide.checkpoints.diff import Difference, differences
 from openoxide.checkpoints.history import left_out
 from openoxide.checkpoints.journal import OutcomeKind
-from openoxide.checkpoints.materialise import materialise, prepare_target
-from openoxide.checkpoints.model import ABSENT, Checkpoint, FileState, Kind, Worktree, Writer, database_members
+from openoxide.checkpoints.model import Checkpoint, FileState, Kind, Worktree, Writer
 from openoxide.checkpoints.naming import (
     IdPrefix,
     Lookup,
@@ -33,27 +31,24 @@ from openoxide.checkpoints.naming import (
 from openoxide.checkpoints.patch import GitFile, git_patch
 from openoxide.checkpoints.plan import within_paths
 from openoxide.checkpoints.timeline import Timeline
-from openoxide.checkpoints.tree import Tree, go_on_here, way_back
+from openoxide.checkpoints.tree import Tree
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import (
     LATE,
     checkpoint_object,
     diff_item,
-    left_entries,
     skip_reason,
     skipped_entries,
     writer_object,
 )
-from openoxide.daemon.protocol import Items, path_entry
-from openoxide.daemon.protocol.checkpoints import RestoreAnswer, ShowAnswer, WriterObject
-from openoxide.daemon.requests import Request, flag, inside, number, optional_text, path, paths, text
+from openoxide.daemon.protocol import Items
+from openoxide.daemon.protocol.checkpoints import ShowAnswer, WriterObject
+from openoxide.daemon.requests import Request, flag, inside, number, optional_text, paths, text
 from openoxide.db import Transaction
 from openoxide.errors import (
     AmbiguousError,
     NotFoundError,
-    RefusedError,
     RootVanishedError,
-    StoreDamagedError,
     UsageError,
 )
 
@@ -322,75 +317,3 @@ def _late(view: View, name: str, wanted: bytes) -> bytes:
             hint="`oxide-ctl operations` lists what did",
         )
     return view.timeline.blobs.read(blobs[position - 1])
-
-
-def restore(view: View, request: Request) -> RestoreAnswer:
-    """``restore CKPT --to DIR``: copy a past state out; also to where the worktree was, if nothing stands there."""
-    checkpoint, note = named_checkpoint(view, text(request, "checkpoint"))
-    chosen = paths(request, view.worktree.root)
-    target = path(request, "to")
-    anew = _refuse_inside(view.worktree.root, target)
-    home = os.path.realpath(os.fsencode(view.timeline.database.path.parent))
-    if _overlaps(os.path.realpath(target), home):
-        # a file of the project may be called timeline.db
-        raise RefusedError(
-            f"{os.fsdecode(target)} is in the home of OpenOxide, or holds it", hint="copy to another place"
-        )
-    states = _chosen_states(view, checkpoint, chosen)
-    if chosen and not any(state.exists for state in states.values()):
-        with view.timeline.database.reading() as db:
-            for wanted in chosen:
-                if error := unrecorded(db, view, wanted, checkpoint):
-                    raise error
-        named = ", ".join(os.fsdecode(wanted) for wanted in chosen)
-        raise NotFoundError(f"nothing existed at checkpoint {checkpoint.number} of {named}")
-    require_known(view, chosen)
-    absent = [wanted for wanted in chosen if wanted and wanted not in states]
-    prepare_target(target, force=flag(request, "force"))
-    try:
-        copied = materialise(view.timeline.blobs, target, states)
-    except StoreDamagedError as error:
-        error.hint = error.hint or "what was copied before it is complete"
-        raise
-    return {
-        "ok": True,
-        "to": os.fsdecode(target),
-        "written": [path_entry(p) for p in copied.written],
-        "skipped": left_entries(copied.skipped),
-        "notes": [
-            *filter(None, [note, go_on_here(os.fsdecode(view.worktree.root)) if anew else ""]),
-            *(f"{os.fsdecode(wanted)} is not in checkpoint #{checkpoint.number}" for wanted in absent),
-        ],
-    }
-
-
-def _refuse_inside(root: bytes, target: bytes) -> bool:
-    """Raises RefusedError for a copy into the worktree or around it. True where it is to be the root, which is gone."""
-    real, gone = os.path.realpath(target), not os.path.lexists(root)
-    if gone and real == root:
-        return True
-    if _overlaps(real, root):
-        raise RefusedError(
-            f"{os.fsdecode(target)} is in the worktree, or holds it",
-            hint=way_back(os.fsdecode(root)) if gone else "use `oxide-ctl rewind`, or copy to another place",
-        )
-    return False
-
-
-def _overlaps(target: bytes, root: bytes) -> bool:
-    return target == root or target.startswith(root + b"/") or root.startswith(target.rstrip(b"/") + b"/")
-
-
-def _chosen_states(view: View, checkpoint: Checkpoint, chosen: tuple[bytes, ...]) -> Mapping[bytes, FileState]:
-    with view.timeline.database.reading() as db:
-        if not chosen:
-            states = rows.state_at(db, view.id, checkpoint.seq)
-        else:
-            named = rows.states_at(db, view.id, checkpoint.seq, chosen)
-            # the file of a database without its log is another database, or none
-            members = {member for path, state in named.items() if state.sqlite for member in database_members(path)}
-            named |= rows.states_at(db, view.id, checkpoint.seq, members)
-            states = {p: s for p, s in named.items() if s != ABSENT}
-            for directory in chosen:
-                states |= rows.states_below(db, view.id, checkpoint.seq, directory)
-    return {p: state for p, state in states.items() if not p.endswith(b"/")}
