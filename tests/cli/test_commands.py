@@ -127,7 +127,14 @@ ASKED = [
         COPIED,
         {"path": HERE, "checkpoint": "42", "to": f"{HERE}/out", "paths": [f"{HERE}/a"], "force": False},
     ),
+    (
+        "restore 42 --to out --partial",
+        "restore",
+        COPIED,
+        {"path": HERE, "checkpoint": "42", "to": f"{HERE}/out", "paths": [], "force": False, "partial": True},
+    ),
     ("rewind 42 --yes", "rewind", rewound(), {"path": HERE, **PLAIN_REWIND}),
+    ("rewind 42 --partial --yes", "rewind", rewound(), {"path": HERE, **PLAIN_REWIND, "partial": True}),
     ("rewind 42 --dry-run", "rewind", planned(), {"path": HERE, **PLAIN_REWIND, "dry_run": True}),
     (
         "rewind 42 --yes --scope all --exact --conflict overwrite --touch --code --no-memory -- a",
@@ -202,8 +209,9 @@ def test_json_is_the_daemons_answer_in_one_object(run, daemon, line, name, answe
 def test_every_command_is_asked_for_here():
     asked = {line if line in catalogue.COMMANDS else line.split(" -")[0] for line, *_ in ASKED}
 
-    # one acts by itself and is in test_end_to_end_projects.py, the other may not fail and is in test_completion.py
-    elsewhere = {"uninstall", "completion"}
+    # two act by themselves and are in test_end_to_end_projects.py and test_end_to_end_repair.py, the third may not fail and is
+    # in test_completion.py
+    elsewhere = {"uninstall", "repair", "completion"}
     without_daemon = {name for name in catalogue.COMMANDS if name.startswith("config ")}
     assert catalogue.COMMANDS.keys() - without_daemon - elsewhere <= {
         " ".join(line.split()[:words]) for line in asked for words in (1, 2)

@@ -170,7 +170,10 @@ def test_what_is_not_plain_is_left_to_typer(line):
         ("cat 42 -- -odd", {"checkpoint": "42", "file": "-odd"}),
         ("-qv projects", {}),
         ("unwatch --delete-history there", {"path": "there", "delete_history": True, "yes": False}),
-        ("restore 42 --to x -- a b", {"checkpoint": "42", "to": "x", "force": False, "paths": ["a", "b"]}),
+        (
+            "restore 42 --to x -- a b",
+            {"checkpoint": "42", "to": "x", "force": False, "in_part": False, "paths": ["a", "b"]},
+        ),
     ],
 )
 def test_typer_understands_the_rest(line, arguments):
