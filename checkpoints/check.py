@@ -189,8 +189,8 @@ class Replay:
         # the one before was told of when it was met
         lost = before is not None and row_problem(before) is not None
         self._doubtful += (found is not None) - lost
-        old = ABSENT if before is None or lost else _state(before)
-        new = ABSENT if found else _state(row)
+        old = ABSENT if before is None or lost else file_state(before)
+        new = ABSENT if found else file_state(row)
         self._sum = manifest_sum(self._sum, [(row.path, old, new)]) if old.exists or new.exists else self._sum
         self._files += (new.kind is Kind.FILE) - (old.kind is Kind.FILE)
         self._bytes += new.size * (new.kind is Kind.FILE) - old.size * (old.kind is Kind.FILE)
@@ -252,7 +252,7 @@ def _shown(value: object) -> str:
     return value[:6].hex() if isinstance(value, bytes) else str(value)
 
 
-def _state(row: StateRow) -> FileState:
+def file_state(row: StateRow) -> FileState:
     """As far as a manifest and the totals go by it."""
     return FileState(Kind(row.kind), row.mode, row.size, row.mtime_ns, row.name, row.target)
 

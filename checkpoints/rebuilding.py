@@ -17,6 +17,7 @@ from openoxide.checkpoints.check import Replay, Sealed, StateRow, path_trouble, 
 from openoxide.checkpoints.hashing import HASH_BYTES, sum_to_bytes
 from openoxide.checkpoints.journal import OperationKind, OutcomeKind, Phase
 from openoxide.checkpoints.model import DAMAGED, LOST_FRAME, Certainty, Kind, SkipReason, Trigger, WindowKind
+from openoxide.checkpoints.proving import bring_back
 from openoxide.checkpoints.steps import Action
 from openoxide.checkpoints.verifying import SEALED, WALK
 
@@ -198,6 +199,7 @@ def put_right(db: sqlite3.Connection) -> Iterator[Fix]:
 def settle(db: sqlite3.Connection) -> Iterator[Fix]:
     """The rest: states that nobody can tell are marked, and what follows from the others is made anew."""
     yield from _sizes(db)
+    yield from _proven(db)
     yield from _lost_states(db)
     yield from _applied(db, _REST)
     db.execute("delete from frame where id not in (select frame from blob)")
@@ -263,6 +265,14 @@ def _sizes(db: sqlite3.Connection) -> Iterator[Fix]:
     )
     if count := db.total_changes - before:
         yield Fix("blob: its size, as its states tell", count)
+
+
+def _proven(db: sqlite3.Connection) -> Iterator[Fix]:
+    brought = 0
+    for (worktree,) in db.execute("select id from worktree order by id").fetchall():
+        brought += bring_back(db, worktree, *_replayed(db, worktree))
+    if brought:
+        yield Fix("version: a state that a live row has, and the sums prove", brought)
 
 
 def _lost_states(db: sqlite3.Connection) -> Iterator[Fix]:

@@ -124,6 +124,22 @@ def test_after_a_repair_of_rows_a_check_finds_nothing_but_marks(sound, home, nam
     assert not repaired(home)["needed"]
 
 
+# the newest state of a path, which its live row says too
+SAID_TWICE = ["kind", "mode", "mode in range", "time", "size", "flags", "a target of a file", "a link without target"]
+SAID_TWICE += ["a pipe of no kind", "a blob that is not there", "another blob", "two at a position", "a version gone"]
+
+
+@pytest.mark.parametrize("name", SAID_TWICE)
+def test_a_state_that_a_sum_proves_comes_back(sound, home, name):
+    before = checkpoints(home)
+    damage(home, DAMAGES[name][0])
+
+    repaired(home)
+
+    assert checkpoints(home) == before
+    assert kinds(home) == set()
+
+
 @pytest.mark.parametrize("name", [name for name in FILES if name != "a folder in its place"])
 def test_after_a_repair_of_files_what_was_not_lost_is_as_it_was(sound, home, name):
     before, had = checkpoints(home), contents(home)[0]
