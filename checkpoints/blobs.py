@@ -15,18 +15,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import BinaryIO
 
 from openoxide.checkpoints import stored
+from openoxide.checkpoints.frames import FRAME_BYTES, Frame, Place, compressor, make_frame
 from openoxide.checkpoints.hashing import Hasher, blob_hash
+from openoxide.checkpoints.leases import Leases
 from openoxide.checkpoints.model import BlobHash
-from openoxide.checkpoints.packs import (
-    BIG_BYTES,
-    FRAME_BYTES,
-    Frame,
-    Packs,
-    Place,
-    compressor,
-    make_frame,
-    taken_numbers,
-)
+from openoxide.checkpoints.packs import BIG_BYTES, Packs, taken_numbers
 from openoxide.db import Database, Transaction
 from openoxide.errors import StoreDamagedError, StoreReadOnlyError
 from openoxide.fileio import write_all, write_errors
@@ -49,7 +42,7 @@ class BlobVanishedError(Exception):
 
 
 class Blobs:
-    """The content store of one home."""
+    """The content store of one home. What has to be there as long as somebody reads is under a lease (``leases``)."""
 
     def __init__(self, database: Database, home: Home, *, read_only: bool) -> None:
         self._database = database
@@ -59,21 +52,23 @@ class Blobs:
         self._lock = threading.Lock()
         self._copying = 0
         self._dropped: set[int] = set()  # looked at and changed by writers only
+        self.leases = Leases()
+        self.repacking = threading.Lock()
         with database.reading() as db:
             used, reserved = stored.used_packs(db), stored.reserved_packs(db)
         # above all that a row, a file or the promise of an earlier start names: nothing is ever appended behind the
         # torn end that a crash left (docs/design.md, Pack format)
         first = max([*used, *taken_numbers(home.blobs), reserved], default=0) + 1
-        self._packs = Packs(home.blobs, first)
+        self.packs = Packs(home.blobs, first)
         if not read_only:
             with write_errors("the content store", StoreReadOnlyError):
-                self._packs.prepare()
+                self.packs.prepare()
             # a pack this database never reserved a number for belongs to another one: a lost or a newer timeline.db
-            for number in set(self._packs.numbers()) - used:
+            for number in set(self.packs.numbers()) - used:
                 if number <= reserved:
-                    self._packs.remove(number)
+                    self.packs.remove(number)
                 else:
-                    self._packs.set_aside(number)
+                    self.packs.set_aside(number)
                     log.warning("pack %d is not of this timeline.db and was set aside as .pack.aside", number)
             # before the first append: without the promise a pack that a crash left would look like another database's
             with database.writing() as db:
@@ -94,7 +89,7 @@ class Blobs:
             return []
         frames = _frames(payloads)
         with write_errors("the content store", StoreReadOnlyError):
-            places = self._packs.append(frames)
+            places = self.packs.append(frames)
         return [(place, frame.names) for place, frame in zip(places, frames, strict=True)]
 
     def write_big(self, source: BinaryIO) -> BlobHash:
@@ -104,7 +99,7 @@ class Blobs:
             self._copying += 1
         try:
             with write_errors("the content store", StoreReadOnlyError):
-                name, place = self._packs.add_big(source)
+                name, place = self.packs.add_big(source)
             with self._lock:
                 # no row names the file until adopt makes one; from here on drop_unused spares it
                 self._big[name] = place
@@ -182,8 +177,7 @@ class Blobs:
 
     def opener(self, names: Iterable[BlobHash]) -> Callable[[BlobHash], BinaryIO]:
         """As :meth:`open`, for many: their places are looked up at once."""
-        with self._database.looking() as db:
-            places = stored.blob_places(db, set(names))
+        places = self._places(names)
         # how far each frame has to be unpacked: what lies behind the last wanted blob costs nothing
         needed: dict[Place, int] = {}
         for place, inner, size in places.values():
@@ -194,10 +188,22 @@ class Blobs:
                 raise StoreDamagedError(f"blob {name.hex()[:12]} is missing from the store")
             place, inner, size = places[name]
             if place.pack is None:
-                return self._packs.open_big(name)
-            return io.BytesIO(self._frame(place, needed[place])[inner : inner + size])
+                return self.packs.open_big(name)
+            try:
+                return io.BytesIO(self._frame(place, needed[place])[inner : inner + size])
+            except StoreDamagedError:
+                # a repack moves what it finds, and deletes the pack where it lay
+                moved = self._places([name]).get(name)
+                if moved is None or moved[0].pack is None or moved == places[name]:
+                    raise
+                place, inner, size = moved
+                return io.BytesIO(self._frame(place, inner + size)[inner : inner + size])
 
         return open_one
+
+    def _places(self, names: Iterable[BlobHash]) -> dict[BlobHash, tuple[Place, int, int]]:
+        with self._database.looking() as db:
+            return stored.blob_places(db, set(names))
 
     def _frame(self, place: Place, size: int) -> bytes:
         """The first ``size`` bytes of a frame, at least."""
@@ -206,7 +212,7 @@ class Blobs:
         if len(cached) >= size:
             return cached
         # not under the lock: two threads may unpack the same frame at once, which costs time and nothing else
-        data = self._packs.read(place, size)
+        data = self.packs.read(place, size)
         with self._lock:
             self._frames[place] = data
             while len(self._frames) > _CACHED_FRAMES:
@@ -226,15 +232,34 @@ class Blobs:
         with self._lock, write_errors("the content store", StoreReadOnlyError):
             self._frames.clear()
             if not self._copying:  # else one of these may be on its way back; the next start deletes it
-                self._packs.drop_big(unused - self._big.keys())
-        # once the deletion is durable; and as a writer, so that nobody adopts a place in a pack that goes
-        with self._database.writing() as db, write_errors("the content store", StoreReadOnlyError):
-            used = stored.used_packs(db)
-            self._dropped |= self._packs.drop_unused(used)
-        return sum(size for pack, size in freed.items() if pack in used)
+                self.packs.drop_big(unused - self._big.keys())
+        # once the deletion is durable
+        gone = self.drop_packs()
+        return sum(size for pack, size in freed.items() if pack not in gone)
+
+    def drop_packs(self, drained: Callable[[], bool] = lambda: True) -> set[int]:
+        """Delete the packs that no row names, and tell which. ``drained``: whether everybody who may still read one of them
+        has come to an end; where not, nothing is deleted now.
+        """
+        # as a writer, so that nobody adopts a place in a pack that goes
+        with self._database.writing() as db:
+            gone = self.packs.unused(stored.used_packs(db))
+            self._dropped |= gone
+        if not gone or not drained():
+            return set()
+        with write_errors("the content store", StoreReadOnlyError):
+            for number in gone:
+                self.packs.remove(number)
+        return gone
+
+    def promise_packs(self) -> None:
+        """More numbers for packs, where those that the start promised come to their end."""
+        with self._database.writing() as db:
+            if self.packs.next_number + PACKS_OF_A_START // 2 > stored.reserved_packs(db):
+                stored.reserve_packs(db, self.packs.next_number + PACKS_OF_A_START)
 
     def close(self) -> None:
-        self._packs.close()
+        self.packs.close()
 
 
 def _frames(payloads: Mapping[BlobHash, bytes]) -> list[Frame]:

@@ -21,7 +21,7 @@ _MODES = range(0o10000)
 _SPECIAL = (b"fifo", b"socket", b"char", b"block")
 _REASONS = tuple(reason.value.encode() for reason in SkipReason)
 _NO_PARTS = (b".", b"..", b"")
-_CODECS = (0, 1)
+_CODECS = (0, 1, 2)
 MOST_PROBLEMS = 10_000  # a lost worktree row puts each of its versions in doubt: that is not to take all memory
 
 

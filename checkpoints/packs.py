@@ -1,11 +1,6 @@
-"""Frames of bytes in append-only files. A frame is never changed, and no file is appended to behind a failed write.
+"""Frames of bytes (``frames.py``) in append-only files; no file is appended to behind a failed write.
 
-A frame holds one or more blobs, compressed together::
-
-    magic "OXF1" | codec u8 | blobs u16 | stored u32 | raw u32 | blobs x (hash 32, size u32) | payload
-
-All numbers are little-endian. Codec 0 is plain, 1 is zstd. The table of names lets an index be rebuilt from the files
-alone. A blob of BIG_BYTES or more is a file of its own under ``big/``, named by its hash, with the same codecs.
+A blob of BIG_BYTES or more is a file of its own under ``big/``, named by its hash, plain or zstd.
 """
 
 from __future__ import annotations
@@ -14,35 +9,36 @@ import io
 import os
 import re
 import stat
-import struct
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import zstandard
 
+from openoxide.checkpoints.frames import (
+    DELTA,
+    MOST_HEAD_BYTES,
+    ZSTD,
+    Frame,
+    Header,
+    Place,
+    base_of,
+    compressor,
+    decompress,
+    header_at_end,
+    lay_out,
+)
 from openoxide.checkpoints.hashing import HASH_BYTES, Hasher
 from openoxide.checkpoints.model import BlobHash
 from openoxide.errors import StoreDamagedError
 from openoxide.fileio import fsync_folder, require_descriptors, write_all
 
-MAGIC = b"OXF1"
 PACK_BYTES = 64 << 20
-# measured on a source tree: files packed one by one take 0.56 of what git takes, in such frames 0.5
-FRAME_BYTES = 256 << 10
 # from here on a content is copied in pieces and never held in memory (test_reading.py)
 BIG_BYTES = 4 << 20
 BIG = "big"
-PLAIN, ZSTD = 0, 1
-# halves source trees at the speed of the disk (docs/design.md, 9)
-ZSTD_LEVEL = 1
-_HEADER = struct.Struct("<4sBHII")
-_ENTRY = struct.Struct(f"<{HASH_BYTES}sI")
-# a frame's header and the longest table of names that it can have
-_MOST_HEAD_BYTES = _HEADER.size + 0xFFFF * _ENTRY.size
 _CHUNK = 1 << 20
 # no more digits than SQLite's integers hold
 _NUMBERED = re.compile(r"([0-9]{8,12})\.pack(?:\.aside)?")
@@ -50,102 +46,36 @@ _NAMED = re.compile(f"[0-9a-f]{{{2 * HASH_BYTES}}}")
 _COPYING = re.compile(r"[0-9a-f]{16}\.tmp")
 
 
-class Place(NamedTuple):
-    """Where a frame's payload lies. ``pack`` None: a big blob's own file."""
+class PackFile:
+    """A pack that is being written, by one thread at a time."""
 
-    pack: int | None
-    offset: int
-    stored: int
-    raw: int
-    codec: int
+    def __init__(self, number: int, fd: int) -> None:
+        self.number = number
+        self.size = 0
+        self._fd = fd
 
+    def append(self, frames: Sequence[Frame]) -> list[Place]:
+        """Write ``frames`` and make them durable. After a failure nothing more may be appended."""
+        data, places = lay_out(frames, self.number, self.size)
+        try:
+            # one write and one sync, however many frames
+            write_all(self._fd, data)
+            # fdatasync(2) flushes the new length too, without which the bytes could not be found again; times do not matter
+            os.fdatasync(self._fd)
+        except BaseException:
+            with suppress(OSError):  # what was written in part would keep a full disk full
+                os.ftruncate(self._fd, self.size)
+            raise
+        self.size += len(data)
+        return places
 
-# no two threads may be in one decompressor at once (zstandard, thread safety)
-_of_thread = threading.local()
+    @property
+    def is_intact(self) -> bool:
+        """Whether it ends where it was written to: not so where somebody cut it short or added to it."""
+        return os.fstat(self._fd).st_size == self.size
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """Compressed blobs, ready to be appended."""
-
-    names: tuple[tuple[BlobHash, int], ...]
-    payload: bytes
-    raw: int
-    codec: int
-
-
-class Header(NamedTuple):
-    """What a frame says of itself. ``entries``: name, place in the frame and size of each of its blobs."""
-
-    codec: int
-    stored: int
-    raw: int
-    entries: frozenset[tuple[BlobHash, int, int]]
-
-
-def compressor() -> zstandard.ZstdCompressor:
-    """For frames; to be used by one thread. Making one costs as much as packing a small file does."""
-    return zstandard.ZstdCompressor(level=ZSTD_LEVEL)
-
-
-def make_frame(blobs: Sequence[tuple[BlobHash, bytes]], packer: zstandard.ZstdCompressor) -> Frame:
-    """Compress ``blobs`` into one frame; plain where compression gains nothing."""
-    data = blobs[0][1] if len(blobs) == 1 else b"".join([data for _, data in blobs])
-    packed = packer.compress(data)
-    # images and archives are compressed already and would grow
-    codec, payload = (ZSTD, packed) if len(packed) < len(data) else (PLAIN, data)
-    names = tuple([(name, len(data)) for name, data in blobs])
-    return Frame(names=names, payload=payload, raw=len(data), codec=codec)
-
-
-def _encode(frame: Frame) -> tuple[bytes, int]:
-    """The frame's bytes, and where in them the payload begins."""
-    head = _HEADER.pack(MAGIC, frame.codec, len(frame.names), len(frame.payload), frame.raw)
-    table = b"".join([_ENTRY.pack(name, size) for name, size in frame.names])
-    return head + table + frame.payload, len(head) + len(table)
-
-
-def header_at_end(region: bytes) -> Header | None:
-    """The header of the frame whose payload begins where ``region`` ends; None if it does not end in one."""
-    start = region.find(MAGIC)
-    while start >= 0 and len(region) - start >= _HEADER.size:
-        _, codec, count, stored, raw = _HEADER.unpack_from(region, start)
-        table = start + _HEADER.size
-        # what lies before may hold these four bytes too, and then leads elsewhere
-        if table + count * _ENTRY.size == len(region):
-            return Header(codec, stored, raw, _entries(region[table:]))
-        start = region.find(MAGIC, start + 1)
-    return None
-
-
-def frames_in(pack: bytes) -> Iterator[tuple[Header, int, bytes]]:
-    """Every frame of a whole pack whose header can be read, with the place of its payload and that itself, which may be
-    damaged. What lies between is looked through for the next one.
-    """
-    start = pack.find(MAGIC)
-    while start >= 0 and len(pack) - start >= _HEADER.size:
-        _, codec, count, stored, raw = _HEADER.unpack_from(pack, start)
-        table = start + _HEADER.size
-        payload = table + count * _ENTRY.size
-        if payload + stored <= len(pack):
-            yield Header(codec, stored, raw, _entries(pack[table:payload])), payload, pack[payload : payload + stored]
-        # not behind the payload: what says how long that is may be what is damaged
-        start = pack.find(MAGIC, start + 1)
-
-
-def unpacked(header: Header, payload: bytes) -> bytes:
-    """The raw bytes of a frame that was found, unchecked; none where it cannot be unpacked."""
-    with suppress(zstandard.ZstdError, MemoryError):
-        return decompress(payload, Place(None, 0, header.stored, header.raw, header.codec), header.raw)
-    return b""
-
-
-def _entries(table: bytes) -> frozenset[tuple[BlobHash, int, int]]:
-    entries, inner = [], 0
-    for name, size in _ENTRY.iter_unpack(table):
-        entries.append((BlobHash(name), inner, size))
-        inner += size
-    return frozenset(entries)
+    def close(self) -> None:
+        os.close(self._fd)
 
 
 class Packs:
@@ -157,70 +87,73 @@ class Packs:
         self._packs = _Held(self.folder)
         self._bigs = _Held(self.big)
         self._lock = threading.Lock()
-        self._number = first_pack
-        self._fd: int | None = None
-        self._offset = 0
+        self._next = first_pack
+        self._open: PackFile | None = None
+        self._beside: set[int] = set()
 
     def append(self, frames: Sequence[Frame]) -> list[Place]:
         """Write ``frames`` and make them durable. On any failure the pack is left behind for good."""
         with self._lock:
             try:
-                return self._append(frames)
+                # cut short or added to by somebody: what is appended would not be where the offset says
+                if self._open is not None and not self._open.is_intact:
+                    self._close()
+                if self._open is None:
+                    self._open = self._begin()
+                places = self._open.append(frames)
             except BaseException:
                 # O_APPEND goes on at the real end of the file, which a short write has moved: every offset counted from
                 # here would be wrong (test_a_short_write_closes_the_pack)
-                if self._fd is not None:
-                    with suppress(OSError):  # what was written in part would keep a full disk full
-                        os.ftruncate(self._fd, self._offset)
                 self._close()
                 raise
+            if self._open.size >= PACK_BYTES:
+                self._close()
+            return places
 
-    def _append(self, frames: Sequence[Frame]) -> list[Place]:
-        # cut short or added to by somebody: what is appended would not be where the offset says
-        if self._fd is not None and os.fstat(self._fd).st_size != self._offset:
-            self._close()
-        if self._fd is None:
-            self._open()
-        assert self._fd is not None
-        chunks: list[bytes] = []
-        places: list[Place] = []
-        position = self._offset
-        for frame in frames:
-            encoded, start = _encode(frame)
-            chunks.append(encoded)
-            places.append(
-                Place(
-                    pack=self._number,
-                    offset=position + start,
-                    stored=len(frame.payload),
-                    raw=frame.raw,
-                    codec=frame.codec,
-                )
-            )
-            position += len(encoded)
-        # one write and one sync, however many frames
-        write_all(self._fd, b"".join(chunks))
-        # fdatasync(2) flushes the new length too, without which the bytes could not be found again; times do not matter
-        os.fdatasync(self._fd)
-        self._offset = position
-        if position >= PACK_BYTES:
-            self._close()
-        return places
+    @contextmanager
+    def beside(self) -> Iterator[PackFile]:
+        """A pack of its own: whoever appends waits for nothing that is written to it. Rows have to name it before the end of
+        the block; from then on it is one like the others.
+        """
+        with self._lock:
+            pack = self._begin()
+            self._beside.add(pack.number)
+        try:
+            yield pack
+        finally:
+            pack.close()
+            with self._lock:
+                self._beside.discard(pack.number)
 
-    def _open(self) -> None:
+    def _begin(self) -> PackFile:
+        # taken for good: a failed start of this number may leave a file
+        number, self._next = self._next, self._next + 1
         # O_EXCL: a file of that number is somebody's, and its end may be torn
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        self._fd = os.open(pack_name(self._number), flags, 0o600, dir_fd=self._packs.fd())
-        self._offset = 0
-        # fsync(2): syncing a file does not make its name durable
-        os.fsync(self._packs.fd())
+        fd = os.open(pack_name(number), flags, 0o600, dir_fd=self._packs.fd())
+        try:
+            # fsync(2): syncing a file does not make its name durable
+            os.fsync(self._packs.fd())
+        except BaseException:
+            os.close(fd)
+            raise
+        return PackFile(number, fd)
 
     def _close(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-        # also where nothing is open: a failed start of this number may have left a file
-        self._number += 1
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    @property
+    def next_number(self) -> int:
+        """The number of the pack that comes next."""
+        return self._next
+
+    def leave(self, numbers: Collection[int]) -> None:
+        """Append to none of these any more."""
+        with self._lock:
+            if self._open is not None and self._open.number in numbers:
+                self._close()
 
     def close(self) -> None:
         """Close the pack that is being written."""
@@ -243,16 +176,14 @@ class Packs:
         folder = self._packs.fd()
         os.rename(pack_name(number), f"{pack_name(number)}.aside", src_dir_fd=folder, dst_dir_fd=folder)
 
-    def drop_unused(self, used: Collection[int]) -> set[int]:
-        """Delete the packs that are not ``used``, and tell which: somebody may just have appended to one of them."""
+    def unused(self, used: Collection[int]) -> set[int]:
+        """The packs that are not ``used``; nothing is appended to them any more, though somebody may just have done it."""
         with self._lock:
             # what comes next goes into a new file, so that this one can go
-            if self._number not in used:
+            if self._open is not None and self._open.number not in used:
                 self._close()
-            gone = set(self.numbers()) - {*used, self._number}
-            for number in gone:
-                self.remove(number)
-        return gone
+            writing = {self._open.number} if self._open is not None else set()
+            return set(self.numbers()) - {*used, *writing, *self._beside}
 
     def drop_big(self, names: Iterable[BlobHash]) -> None:
         """Delete big blobs' own files."""
@@ -264,22 +195,31 @@ class Packs:
         """The first ``size`` raw bytes of a frame in a pack, at least. Raises StoreDamagedError where they cannot be had."""
         assert place.pack is not None
         try:
-            fd = os.open(pack_name(place.pack), os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._packs.fd())
-            try:
-                payload = os.pread(fd, place.stored, place.offset)
-            finally:
-                os.close(fd)
-            if len(payload) != place.stored:
-                raise StoreDamagedError(f"pack {place.pack} ends before offset {place.offset + place.stored}")
-            return decompress(payload, place, size)
-        except (OSError, zstandard.ZstdError, MemoryError) as error:  # a damaged frame may claim any size
+            payload, dictionary = self._payload(place), b""
+            if place.codec == DELTA:
+                base = base_of(payload, place)
+                dictionary = decompress(self._payload(base), base, base.raw)
+            return decompress(payload, place, size, dictionary)
+        # a damaged frame may claim any size
+        except (OSError, zstandard.ZstdError, MemoryError, ValueError, OverflowError) as error:
             require_descriptors(error)
             raise StoreDamagedError(f"pack {place.pack} cannot be read at {place.offset}: {error}") from error
+
+    def _payload(self, place: Place) -> bytes:
+        assert place.pack is not None
+        fd = os.open(pack_name(place.pack), os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._packs.fd())
+        try:
+            payload = os.pread(fd, place.stored, place.offset)
+        finally:
+            os.close(fd)
+        if len(payload) != place.stored:
+            raise StoreDamagedError(f"pack {place.pack} ends before offset {place.offset + place.stored}")
+        return payload
 
     def header(self, place: Place, after: int) -> Header | None:
         """The header of a frame in a pack, looked for behind ``after``; None where there is none. Raises OSError."""
         assert place.pack is not None
-        start = min(max(after, place.offset - _MOST_HEAD_BYTES), place.offset)
+        start = min(max(after, place.offset - MOST_HEAD_BYTES), place.offset)
         fd = os.open(pack_name(place.pack), os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._packs.fd())
         try:
             return header_at_end(os.pread(fd, place.offset - start, start))
@@ -352,20 +292,6 @@ class Packs:
         for name in os.listdir(self._bigs.fd()):
             if _COPYING.fullmatch(name) and self._bigs.holds(name):
                 os.unlink(name, dir_fd=self._bigs.fd())
-
-
-def decompress(payload: bytes, place: Place, size: int) -> bytes:
-    """The first ``size`` raw bytes of a payload, at least: the work that a frame takes grows with what is unpacked."""
-    if place.codec == PLAIN:
-        return payload
-    if not hasattr(_of_thread, "decompressor"):  # making one for each frame costs an eighth of the unpacking
-        _of_thread.decompressor = zstandard.ZstdDecompressor()
-    if size >= place.raw:
-        whole: bytes = _of_thread.decompressor.decompress(payload, max_output_size=place.raw)
-        return whole
-    with _of_thread.decompressor.stream_reader(payload) as reader:
-        first: bytes = reader.read(size)
-        return first
 
 
 class _Unpacked(io.RawIOBase):

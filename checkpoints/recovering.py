@@ -13,23 +13,10 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
 from openoxide.checkpoints import stored
+from openoxide.checkpoints.frames import DELTA, PLAIN, ZSTD, Place, compressor, frames_in, make_frame, unpacked
 from openoxide.checkpoints.hashing import Hasher, blob_hash
 from openoxide.checkpoints.model import BlobHash
-from openoxide.checkpoints.packs import (
-    BIG,
-    BIG_BYTES,
-    PLAIN,
-    ZSTD,
-    Header,
-    Packs,
-    Place,
-    compressor,
-    frames_in,
-    make_frame,
-    pack_number,
-    taken_numbers,
-    unpacked,
-)
+from openoxide.checkpoints.packs import BIG, BIG_BYTES, Packs, pack_number, taken_numbers
 from openoxide.checkpoints.rows import batched
 from openoxide.checkpoints.tree import Tree
 from openoxide.db import Database
@@ -104,23 +91,21 @@ class Recovering:
             self.progress("looking for lost contents", done, len(files))
             left = {name for name in wanted if name not in self.found}
             with suppress(OSError):  # a folder in its place, or one that may not be read
-                for header, offset, payload in frames_in(read_regular(file)):
-                    if any(name in left for name, _, _ in header.entries):
-                        self._in_frame(header, offset, payload, left, file.name)
+                self._in_pack(read_regular(file), left, file.name)
 
-    def _in_frame(self, header: Header, offset: int, payload: bytes, wanted: Collection[BlobHash], file: str) -> None:
+    def _in_pack(self, pack: bytes, wanted: Collection[BlobHash], file: str) -> None:
         """In a pack of ours a sound frame is named as it lies there; out of one that was set aside it is copied."""
         number = pack_number(file)
-        place = None if number is None else Place(number, offset, header.stored, header.raw, header.codec)
-        data = unpacked(header, payload) if header.codec in (PLAIN, ZSTD) else b""
-        for name, inner, size in header.entries:
-            content = data[inner : inner + size]
-            if name not in wanted or name in self.found or blob_hash(content) != name:
-                continue
-            if place is None:
-                self._keep(name, io.BytesIO(content), STORE, file)
-            else:
-                self.found[name] = Mended(name, STORE, file, size, place, inner)
+        for header, offset in frames_in(pack):
+            here = [entry for entry in header.entries if entry[0] in wanted and entry[0] not in self.found]
+            place = Place(number, offset, header.stored, header.raw, header.codec)
+            data = unpacked(pack, place) if here and header.codec in (PLAIN, ZSTD, DELTA) else b""
+            for name, inner, size in here:
+                content = data[inner : inner + size]
+                if blob_hash(content) == name and number is None:
+                    self._keep(name, io.BytesIO(content), STORE, file)
+                elif blob_hash(content) == name:
+                    self.found[name] = Mended(name, STORE, file, size, place, inner)
 
     def _in_trees(self, wanted: Collection[BlobHash]) -> None:
         """At a path that held it once: the file may be as it was then."""

@@ -111,7 +111,15 @@ create table outcome(
 create index outcome_operation on outcome(operation);
 """
 
-MIGRATIONS: tuple[str, ...] = (M0001,)
+# settled: a repack wrote the frame, and has tried what its contents share with other versions of their paths. The indexes
+# answer which contents lie in a pack, and whether a frame holds any
+M0002 = """
+alter table frame add column settled integer not null default 0;
+create index frame_pack on frame(pack);
+create index blob_frame on blob(frame);
+"""
+
+MIGRATIONS: tuple[str, ...] = (M0001, M0002)
 
 
 def open_timeline(path: Path) -> Database:

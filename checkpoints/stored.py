@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
+from openoxide.checkpoints.frames import Place
 from openoxide.checkpoints.model import LOST_FRAME, BlobHash
-from openoxide.checkpoints.packs import Place
 from openoxide.checkpoints.rows import batched, next_id, raw
 from openoxide.db import Transaction
 
@@ -109,7 +110,14 @@ def blob_places(db: Transaction, names: Iterable[BlobHash]) -> dict[BlobHash, tu
 
 def used_packs(db: Transaction) -> set[int]:
     """Packs that at least one frame row names."""
-    return {row[0] for row in raw(db).execute("select distinct pack from frame where pack is not null")}
+    # from one to the next through the index: `distinct` would look at each frame
+    query = """
+      with recursive named(pack) as (
+        select min(pack) from frame union all
+        select (select min(pack) from frame where pack > named.pack) from named where named.pack is not null)
+      select pack from named where pack is not null
+    """
+    return {row[0] for row in raw(db).execute(query)}
 
 
 # without the is not null nothing would ever go: `not in` a list that holds NULL is never true (SQLite, expressions).
@@ -160,3 +168,68 @@ def reserved_packs(db: Transaction) -> int:
 def reserve_packs(db: Transaction, upto: int) -> None:
     """Packs up to this number belong to this database."""
     raw(db).execute("insert or replace into meta(key, value) values('packs', ?)", (upto,))
+
+
+class Move(NamedTuple):
+    """A frame whose bytes are durable, and the contents in it in their order: ``(blob id, name, the frame it lay in, size)``."""
+
+    place: Place
+    rows: Sequence[tuple[int, BlobHash, int, int]]
+
+
+def move_frames(db: Transaction, moves: Sequence[Move]) -> int:
+    """The contents lie there from now on, unless they have gone or been moved since; how many do. Frames that then hold
+    none go.
+    """
+    connection = raw(db)
+    frame, emptied, before = next_id(db, "frame"), set(), connection.total_changes
+    for place, rows in moves:
+        connection.execute(
+            "insert into frame(id, pack, offset, stored, raw, codec, settled) values(?,?,?,?,?,?,1)", (frame, *place)
+        )
+        inner = 0
+        for blob, name, old, size in rows:
+            # the name too: ids of rows that have gone are given again
+            connection.execute(
+                "update blob set frame = ?, inner = ? where id = ? and frame = ? and hash = ?",
+                (frame, inner, blob, old, name),
+            )
+            inner += size
+        emptied |= {frame, *(old for _, _, old, _ in rows)}
+        frame += 1
+    moved = connection.total_changes - before - len(moves)
+    delete_empty_frames(db, sorted(emptied))
+    return moved
+
+
+_EMPTY = "not exists (select 1 from blob where blob.frame = frame.id)"
+
+
+def empty_frames(db: Transaction, packs: Iterable[int] | None = None) -> list[int]:
+    """Frames in ``packs`` (None: in all) that hold no content that a row names."""
+    where = "pack is not null" if packs is None else "pack in ({})"
+    query = f"select id from frame where {where} and {_EMPTY}"  # noqa: S608
+    if packs is None:
+        return [row[0] for row in raw(db).execute(query)]
+    return [row[0] for row in batched(db, query, (), [*packs])]
+
+
+def delete_empty_frames(db: Transaction, frames: Iterable[int]) -> None:
+    """Delete those of ``frames`` that still hold nothing."""
+    query = f"delete from frame where id = ? and {_EMPTY}"  # noqa: S608
+    raw(db).executemany(query, [(frame,) for frame in frames])
+
+
+def held_in(db: Transaction, packs: Collection[int]) -> list[tuple[Any, ...]]:
+    """The contents of ``packs``: id, hash, frame, inner, size, the frame's place, and path and seq of the first version that
+    has it (0 and 0 where none has).
+    """
+    query = """
+      with held as (
+        select b.id, b.hash, b.frame, b.inner, b.size, f.pack, f.offset, f.stored, f.raw, f.codec
+        from frame f join blob b on b.frame = f.id where f.pack in ({0})),
+      named as (
+        select blob, min(path) as path, min(seq) as seq from version where blob in (select id from held) group by blob)
+      select held.*, coalesce(named.path, 0), coalesce(named.seq, 0) from held left join named on named.blob = held.id
+    """
+    return list(batched(db, query, (), [*packs]))

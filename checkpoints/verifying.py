@@ -27,10 +27,11 @@ from openoxide.checkpoints.check import (
     merged,
     table_trouble,
 )
+from openoxide.checkpoints.frames import Place
 from openoxide.checkpoints.hashing import Hasher, blob_hash
 from openoxide.checkpoints.integrity import ask, guarded, rule_problems, structure_problems
 from openoxide.checkpoints.model import DAMAGED, SkipReason
-from openoxide.checkpoints.packs import BIG, Packs, Place, pack_name
+from openoxide.checkpoints.packs import BIG, Packs, pack_name
 from openoxide.checkpoints.rows import raw
 from openoxide.db import Database
 from openoxide.errors import StoreDamagedError

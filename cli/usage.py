@@ -9,31 +9,78 @@ from openoxide.cli.units import count, size
 from openoxide.daemon.protocol import printable
 
 if TYPE_CHECKING:
-    from openoxide.daemon.protocol.health import DuAnswer, WorktreeUsage
+    from openoxide.daemon.protocol.health import DuAnswer, KindUsage, PatternUsage, ProjectUsage, WorktreeUsage
 
-FEW_DAYS, FEW_PATHS = 7, 5
+FEW_DAYS, FEW_PATHS, FEW_PATTERNS = 7, 5, 5
+BAR_WIDTH = 24
 
 
-def du(answer: DuAnswer, *, verbose: bool = False) -> str:
-    """What is stored where, for which worktree, and what of it could go; ``verbose`` shortens nothing."""
-    parts = [
-        (f"  {part['name']}", size(part["size_bytes"]), count(part["files"], "file"), part["what"])
-        for part in answer["parts"]
-        if part["files"]
-    ]
-    lines = [f"{size(answer['total_bytes'])} in {printable(answer['home'])}", table(parts, right=(1, 2))]
+def du(answer: DuAnswer, *, verbose: bool = False, bar: str = "") -> str:
+    """What is stored where, for which worktree, and what of it could go; ``verbose`` shortens nothing. ``bar``: what bars are
+    drawn of; empty for none.
+    """
+    lines = [f"{size(answer['total_bytes'])} in {printable(answer['home'])}"]
+    lines += [_kinds(answer["kinds"], answer["total_bytes"], bar), *_ratios(answer)]
     for worktree in answer["worktrees"]:
-        lines += ["", *_worktree(worktree, verbose=verbose)]
-    return "\n".join([*lines, "", _freeable(answer["freeable_bytes"])])
+        lines += ["", *_worktree(worktree, verbose=verbose, bar=bar)]
+    quotas = [_quota(project) for project in answer["projects"] if project["quota_bytes"]]
+    if quotas:
+        lines += ["", *quotas]
+    return "\n".join([*lines, "", *_freeable(answer["freeable_bytes"], answer["trash_bytes"])])
 
 
-def _freeable(size_bytes: int) -> str:
-    if not size_bytes:
-        return "nothing of it can go: all of it is needed by a kept checkpoint, an undo or the last 24 hours"
-    return f"about {size(size_bytes)} is needed by nothing any more; `prune`, which will free it, is not built yet"
+def _kinds(kinds: list[KindUsage], total: int, bar: str) -> str:
+    rows = [
+        (
+            f"  {kind['name']}",
+            size(kind["size_bytes"]),
+            _percent(kind["size_bytes"], total),
+            *_drawn(kind["size_bytes"], total, bar),
+            kind["what"],
+        )
+        for kind in kinds
+        if kind["size_bytes"]
+    ]
+    return table(rows, right=(1, 2))
 
 
-def _worktree(item: WorktreeUsage, *, verbose: bool) -> list[str]:
+def _drawn(part: int, whole: int, bar: str) -> tuple[str, ...]:
+    """A cell with a bar, or no cell where none is wanted."""
+    # what is there is seen to be there, however little it is
+    return (bar * max(1, round(BAR_WIDTH * part / whole)),) if bar and whole else ()
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{round(100 * part / whole)}%" if whole else ""
+
+
+def _ratios(answer: DuAnswer | WorktreeUsage) -> list[str]:
+    dedup, compression = answer["dedup_ratio"], answer["compression_ratio"]
+    if dedup is None or compression is None:
+        return []
+    return [f"  each content stands {dedup:g} times in the history, and takes 1/{compression:g} of its size"]
+
+
+def _quota(project: ProjectUsage) -> str:
+    stored, quota = project["stored_bytes"], project["quota_bytes"]
+    roots = ", ".join(map(printable, project["roots"]))
+    return f"quota of {roots}: {size(stored)} of {size(quota)} ({_percent(stored, quota)})"
+
+
+def _freeable(free: int, trash: int) -> list[str]:
+    if not free:
+        return ["nothing of it can go: all of it is needed by a kept checkpoint, an undo or the last 24 hours"]
+    lines = []
+    if free > trash:
+        lines.append(
+            f"about {size(free - trash)} is needed by nothing any more; `prune`, which will free it, is not built yet"
+        )
+    if trash:
+        lines.append(f"about {size(trash)} is held by trash alone: it can go when its checkpoints have left that")
+    return lines
+
+
+def _worktree(item: WorktreeUsage, *, verbose: bool, bar: str) -> list[str]:
     unwatched = "" if item["watching"] else "  (not watched)"
     shared = item["stored_bytes"] - item["unique_bytes"]
     lines = [
@@ -41,9 +88,35 @@ def _worktree(item: WorktreeUsage, *, verbose: bool) -> list[str]:
         f"  {count(item['files'], 'file')} now, {size(item['logical_bytes'])}; {count(item['checkpoints'], 'checkpoint')}",
         f"  its history: {size(item['history_bytes'])}, stored in {size(item['stored_bytes'])}"
         + (f", of which {size(shared)} is shared with others" if shared else ""),
+        *_ratios(item),
     ]
+    if item["staging_bytes"]:
+        lines.append(f"  in the tree itself: {size(item['staging_bytes'])} in .openoxide-staging, left by a rewind")
     days = item["growth"] if verbose else item["growth"][-FEW_DAYS:]
     lines += [f"  {day['day']}  +{size(day['stored_bytes'])}, {count(day['contents'], 'content')}" for day in days]
     paths = item["largest"] if verbose else item["largest"][:FEW_PATHS]
     rows = [(f"  {size(p['stored_bytes'])}", count(p["contents"], "content"), printable(p["path"])) for p in paths]
-    return [*lines, *table(rows, right=(0, 1)).splitlines()]
+    return [*lines, *table(rows, right=(0, 1)).splitlines(), *_patterns(item, verbose=verbose, bar=bar)]
+
+
+def _patterns(item: WorktreeUsage, *, verbose: bool, bar: str) -> list[str]:
+    shown = item["patterns"] if verbose else item["patterns"][:FEW_PATTERNS]
+    most = item["stored_bytes"]
+    rows = [
+        (
+            f"  {size(found['stored_bytes'])}",
+            _percent(found["stored_bytes"], most),
+            *_drawn(found["stored_bytes"], most, bar),
+            _pattern(found),
+        )
+        for found in shown
+    ]
+    return table(rows, right=(0, 1)).splitlines()
+
+
+def _pattern(found: PatternUsage) -> str:
+    """``src/**/*.py``; of names without a suffix ``src/**`` alone."""
+    below = f"{printable(found['path'])}/**" if found["path"] else ""
+    if not found["suffix"]:
+        return below or "*"
+    return f"{below}/*{printable(found['suffix'])}" if below else f"*{printable(found['suffix'])}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from openoxide.checkpoints.inventory import Inventory
@@ -108,6 +109,59 @@ def limit_problems(watches: int, limit: int, reasons: Sequence[str]) -> list[Pro
 def _sysctl(name: str, value: int) -> str:
     line = f"fs.inotify.{name}={value}"
     return f"`sudo sysctl {line}`, and that line in /etc/sysctl.d/60-inotify.conf so that it stays"
+
+
+def config_problems(trouble: str, *, waits: bool, strangers: Sequence[str]) -> list[Problem]:
+    """What is wrong with ``config.toml``. ``waits``: it says something else than the daemon goes by; ``strangers``: roots
+    of projects in it that nobody ever watched.
+    """
+    found = []
+    if trouble:
+        hint = (
+            "correct it with `oxide-ctl config edit`, then `oxide-ctl stop`: the next command starts a daemon with it"
+        )
+        found.append(Problem("config", ERROR, trouble, hint))
+    elif waits:
+        text = "config.toml was changed after the daemon started, and is not taken up yet"
+        found.append(Problem("config_waits", NOTE, text, "`oxide-ctl stop`; the next command starts a daemon with it"))
+    for root in strangers:
+        text = f"config.toml has settings for {root}, which was never watched"
+        hint = "a root is named as `oxide-ctl projects` shows it; `oxide-ctl config edit` mends or deletes the table"
+        found.append(Problem("config_stranger", WARNING, text, hint))
+    return found
+
+
+def quota_problems(name: str, key: str, stored: int, quota: int) -> list[Problem]:
+    """Whether ``name`` takes more than its quota, or nearly; ``key`` is the setting. 0 is no quota."""
+    if not quota or stored * 10 < quota * 9:
+        return []
+    used = f"{name} takes {stored >> 20} MiB of its quota of {quota >> 20} MiB"
+    hint = f"`oxide-ctl du` shows what takes it; `oxide-ctl config set {key} SIZE` raises it"
+    if stored <= quota:
+        return [Problem("quota_near", NOTE, used, hint)]
+    return [Problem("quota_exceeded", WARNING, f"{used}: its oldest checkpoints are forgotten before their time", hint)]
+
+
+def reserve_problems(free: int, least: int) -> list[Problem]:
+    """Whether the disk has less than ``retention.min_free_bytes``, or nearly; 0 is no bound."""
+    if not least or free * 10 >= least * 11:
+        return []
+    text = f"{free >> 20} MiB of the disk are free, and retention.min_free_bytes wants {least >> 20} MiB to be"
+    hint = "free some space, or `oxide-ctl config set retention.min_free_bytes SIZE`: `oxide-ctl du` shows what the history takes"
+    if free >= least:
+        return [Problem("reserve_near", NOTE, text, hint)]
+    return [Problem("reserve", WARNING, f"{text}: checkpoints are forgotten before their time", hint)]
+
+
+def copy_problems(home: str, sizes: Mapping[str, int]) -> list[Problem]:
+    """What a repair or a change of the schema left of the store as it was; ``sizes`` by name in the home."""
+    if not sizes:
+        return []
+    names = sorted(sizes)
+    text = f"copies of the store as it was are left in {home}, {sum(sizes.values()) >> 20} MiB: {', '.join(names)}"
+    words = shlex.join(os.path.join(home, name) for name in names)
+    hint = f"once `oxide-ctl check --read-data` finds nothing they can go: `rm -r {words}`"
+    return [Problem("copies_left", NOTE, text, hint)]
 
 
 def store_problems(found: Inventory) -> list[Problem]:

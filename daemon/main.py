@@ -31,7 +31,7 @@ from openoxide.daemon.terminal import when_reader_leaves
 from openoxide.errors import AlreadyRunningError, OpenOxideError, exit_code
 from openoxide.fileio import make_private
 from openoxide.paths import Home, home_from
-from openoxide.settings import Settings, load_settings
+from openoxide.taken import take_settings
 
 DRAIN_MS = 5_000
 
@@ -98,10 +98,11 @@ def _parser() -> argparse.ArgumentParser:
 def _run(instance: Instance, home: Home, options: argparse.Namespace) -> int:
     try:
         make_private(home.folder)
-        settings, problem = _settings(home)
-        service = Service(home, settings, SystemClock())
-        if problem:
-            service.problems.append(problem)
+        taken = take_settings(home)
+        if taken.problem:
+            log.warning("config.toml is not used: %s", taken.problem)
+        service = Service(home, taken.settings, SystemClock())
+        service.taken = taken
         stop = service.stop_requested
         _stop_on_signals(stop)
         # before anybody can connect: whoever had would be cut off by what it raises, and not learn of it
@@ -140,15 +141,6 @@ def _serve(server: Server, stop: threading.Event) -> None:
         server.serve_forever()
     finally:
         stop.set()
-
-
-def _settings(home: Home) -> tuple[Settings, str]:
-    """The settings; where the file is wrong the defaults, and what is wrong with it."""
-    try:
-        return load_settings(home.config), ""
-    except OpenOxideError as error:
-        log.warning("config.toml is not used: %s", error)
-        return Settings(), error.message
 
 
 def _stop_on_signals(stop: threading.Event) -> None:

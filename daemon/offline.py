@@ -30,6 +30,7 @@ from openoxide.daemon.routes import LOOKING
 from openoxide.db import Database
 from openoxide.errors import NotFoundError, OpenOxideError, StoreDamagedError, StoreReadOnlyError
 from openoxide.paths import Home, home_from
+from openoxide.settings import Settings, load_settings
 
 ANSWERABLE = frozenset({*LOOKING, "status", "du", "check"})
 
@@ -55,7 +56,7 @@ def answer(name: str, request: dict[str, Any], environ: Mapping[str, str]) -> di
             if name == "status":
                 return _status(timeline, str(home.folder))
             if name == "du":
-                return {**measured(timeline, home, SystemClock().now_ms())}
+                return {**measured(timeline, home, _settings(home), SystemClock().now_ms())}
             view = View(timeline=timeline, worktree=_find(timeline, path(request)), now_ms=SystemClock().now_ms())
             found: dict[str, Any] | bytes = LOOKING[name](view, request)
             return found
@@ -66,6 +67,12 @@ def answer(name: str, request: dict[str, Any], environ: Mapping[str, str]) -> di
 def repair(environ: Mapping[str, str], *, dry_run: bool, report: ProgressCallback) -> RepairAnswer:
     """``repair``, for which no daemon may have the store."""
     return mending.repair(home_from(dict(environ)), dry_run=dry_run, report=report)
+
+
+def _settings(home: Home) -> Settings:
+    with suppress(OpenOxideError):
+        return load_settings(home.config)
+    return Settings()
 
 
 def _checked(database: Database, home: Home, request: dict[str, Any]) -> dict[str, Any]:

@@ -27,12 +27,13 @@ def due_at(burst: Burst, quiet_ms: int, max_interval_ms: int) -> int:
 
 
 class QuietSealer:
-    """Calls ``seal(worktree)`` from its own thread when that worktree's burst is due."""
+    """Calls ``seal(worktree)`` from its own thread when that worktree's burst is due; ``waits(worktree)`` are its own
+    ``quiet_ms`` and ``max_interval_ms``.
+    """
 
-    def __init__(self, seal: Callable[[int], None], quiet_ms: int, max_interval_ms: int) -> None:
+    def __init__(self, seal: Callable[[int], None], waits: Callable[[int], tuple[int, int]]) -> None:
         self._seal = seal
-        self._quiet_ms = quiet_ms
-        self._max_interval_ms = max_interval_ms
+        self._waits = waits
         self._bursts: dict[int, Burst] = {}
         self._condition = threading.Condition()
         self._stopping = False
@@ -75,7 +76,7 @@ class QuietSealer:
         with self._condition:
             while not self._stopping:
                 now = _monotonic_ms()
-                due = {w: due_at(b, self._quiet_ms, self._max_interval_ms) for w, b in self._bursts.items()}
+                due = {w: due_at(b, *self._waits(w)) for w, b in self._bursts.items()}
                 ready = [worktree for worktree, at in due.items() if at <= now]
                 if ready:
                     # before the seal: what changes meanwhile is a burst of its own (tests/daemon/test_quiet.py)

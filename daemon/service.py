@@ -30,6 +30,7 @@ from openoxide.daemon.watched import FullPassProgress, Label, Watched
 from openoxide.errors import NotFoundError, OpenOxideError, RootVanishedError
 from openoxide.paths import Home
 from openoxide.settings import Settings
+from openoxide.taken import Taken, trouble
 
 log = logging.getLogger(__name__)
 
@@ -39,14 +40,14 @@ OnSealed = Callable[[Worktree, Checkpoint], None]
 
 
 class Service:
-    """What the operations work with. ``problems`` is shown by ``status``; ``on_sealed`` hears of every checkpoint."""
+    """What the operations work with; ``on_sealed`` hears of every checkpoint."""
 
     def __init__(self, home: Home, settings: Settings, clock: Clock) -> None:
         self.home = home
         self.settings = settings
         self.clock = clock
         self.started_ms = clock.now_ms()
-        self.problems: list[str] = []
+        self.taken: Taken | None = None  # None: the settings are whoever made this one's, and no file's
         self.on_sealed: list[OnSealed] = []
         self.stop_requested = threading.Event()
         self.timeline = Timeline(home)
@@ -57,7 +58,7 @@ class Service:
         self._watched: dict[int, Watched] = {}
         self._gone: set[int] = set()  # worktrees whose root was not there when it was last looked for
         self._lock = threading.Lock()
-        self._sealer = QuietSealer(self._seal_quietly, settings.capture.quiet_ms, settings.capture.max_interval_ms)
+        self._sealer = QuietSealer(self._seal_quietly, self._waits)
         self._scheduler = Scheduler(clock, self.beat, self.timeline.database.fold_wal)
 
     def start(self) -> None:
@@ -111,7 +112,8 @@ class Service:
         """Let requests find ``worktree`` from now on; the first of them attaches it, unless that is done soon. With
         ``locked`` they wait: the caller has the lock, and releases it.
         """
-        watched = Watched(worktree, self.timeline, self.settings, self.clock, self._changed, self._sealed)
+        settings = self.settings.of(worktree.root)
+        watched = Watched(worktree, self.timeline, settings, self.clock, self._changed, self._sealed)
         if locked:
             watched.lock.acquire()
         with self._lock:
@@ -236,6 +238,16 @@ class Service:
             self._scheduler.once(f"pause {watched.worktree.id}", until, self.end_due_pauses)
 
     # what happens by itself
+
+    def config_trouble(self) -> str:
+        """What is wrong with ``config.toml``; empty where nothing is."""
+        return trouble(self.home, self.taken) if self.taken is not None else ""
+
+    def _waits(self, worktree: int) -> tuple[int, int]:
+        with self._lock:
+            watched = self._watched.get(worktree)
+        capture = (watched or self).settings.capture
+        return capture.quiet_ms, capture.max_interval_ms
 
     def _changed(self, worktree: int) -> None:
         self._sealer.changed(worktree)

@@ -89,7 +89,7 @@ class Watched:
         self._rest_until_ms = self._rewatch_ms = 0
         self._far = False
         self._timeline = timeline
-        self._settings = settings
+        self.settings = settings
         self._clock = clock
         self._on_sealed = on_sealed
         self._rules = Rules(settings.capture)
@@ -137,7 +137,7 @@ class Watched:
     @property
     def wait_ms(self) -> int:
         """From one full pass to the next; 0 before the first."""
-        base = self._settings.capture.full_pass_ms
+        base = self.settings.capture.full_pass_ms
         return wait_ms(base, self.last_pass, polled=bool(self.polled)) if self.last_pass else 0
 
     def next_pass_in_ms(self, boot_ms: int) -> int | None:
@@ -320,14 +320,14 @@ class Watched:
         self._rest_until_ms = 0
         # a limit may have been raised meanwhile; to try is about as much work as the pass itself
         if self._watch.degraded and ended_ms >= self._rewatch_ms:
-            self._rewatch_ms = ended_ms + self._settings.capture.full_pass_ms
+            self._rewatch_ms = ended_ms + self.settings.capture.full_pass_ms
             self._watch.refresh(b"")
 
     def _capture(self, tree: Tree, live: Live, *, automatic: bool) -> Capture:
         # what somebody asked for holds every file, however often it changes
         churn = self._budgets.turn(self._clock.now_ms()) if automatic else None
         store_big = self._timeline.blobs.write_big
-        return Capture(Entries(tree, self._rules, self._settings.capture, live, store_big, churn))
+        return Capture(Entries(tree, self._rules, self.settings.capture, live, store_big, churn))
 
     def _drain(self) -> tuple[Drained, Told]:
         """The barrier, then what was told. A lost root or an overflow leaves the whole tree unknown: that is a gap for
@@ -357,7 +357,7 @@ class Watched:
 
     def _seal(self, label: Label, coverage: Coverage) -> Seal:
         now_ms = self._clock.now_ms()
-        ttl_days = self._settings.retention.ttl_days
+        ttl_days = self.settings.retention.ttl_days
         turn = label.turn
         return Seal(
             id=letters(os.urandom(ID_BYTES)),

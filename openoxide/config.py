@@ -1,5 +1,7 @@
-"""``config.toml`` as people change it: one key, or in their editor. What would be written is read as settings first, so an
-invalid text never takes the place of a file, and the file is at each moment the old one or the new one.
+"""``config.toml`` as people change it: one key, or in their editor; for all, or (``root``) for the project with that root.
+
+What would be written is read as settings first, so an invalid text never takes the place of a file, and the file is at
+each moment the old one or the new one.
 """
 
 from __future__ import annotations
@@ -9,56 +11,85 @@ import os
 import re
 import shutil
 import tempfile
-import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from openoxide.errors import ConflictError, FailedError, OpenOxideError, RefusedError, UsageError
 from openoxide.fileio import read_regular, replace_file, write_errors
+from openoxide.knobs import KNOBS, UNITS, allowed
 from openoxide.ownership import require_ours
 from openoxide.paths import Home
-from openoxide.settings import NOT_BUILT, Settings, Value, flat, load_settings, most, parse_settings
+from openoxide.settings import (
+    NOT_BUILT,
+    PROJECT,
+    Given,
+    Settings,
+    Value,
+    Values,
+    fits,
+    flat,
+    is_root,
+    parse_given,
+    parse_settings,
+    read_text,
+)
 
-_UNITS: Mapping[str, Mapping[str, int]] = {
-    "ms": {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000},
-    "days": {"d": 1, "w": 7},
-    "bytes": {
-        "b": 1,
-        **{f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)},
-        **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)},
-    },
-}
 # more digits than any bound lets through; int() itself refuses thousands of them (sys.set_int_max_str_digits)
-_QUANTITY = re.compile(r"([0-9]{1,15})\s*([A-Za-z]*)")
+_QUANTITY = re.compile(r"([0-9]{1,16})\s*([A-Za-z]*)")
+
+
+DEFAULT, FILE, OWN = "default", "file", "project"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One setting. ``given``: it stands in the file."""
+    """One setting as it holds. ``source``: DEFAULT, FILE (it stands there for all) or OWN (for this project)."""
 
     key: str
     value: Value
     default: Value
-    given: bool
+    source: str
+
+    @property
+    def given(self) -> bool:
+        """Whether it stands in the file."""
+        return self.source != DEFAULT
 
 
-def entries(home: Home) -> list[Entry]:
+def entries(home: Home, root: str | None = None) -> list[Entry]:
     """Every setting that is known. Raises UsageError where the file is wrong."""
-    values = flat(load_settings(home.config))
-    given = _given((_read(home) or b"").decode())
-    return [
-        Entry(key=key, value=values[key], default=default, given=key in given)
-        for key, default in flat(Settings()).items()
-    ]
+    return _entries(_given(home), root)
 
 
-def entry(home: Home, key: str) -> Entry:
+def _entries(given: Given, root: str | None) -> list[Entry]:
+    own = given.projects.get(root, {}) if root is not None else {}
+    return [_entry(key, default, given.values, own) for key, default in flat(Settings()).items()]
+
+
+def _entry(key: str, default: Value, values: Values, own: Values) -> Entry:
+    source = OWN if key in own else FILE if key in values else DEFAULT
+    return Entry(key=key, value=own.get(key, values.get(key, default)), default=default, source=source)
+
+
+def overrides(home: Home) -> dict[str, list[Entry]]:
+    """What projects have of their own, by root. Raises UsageError where the file is wrong."""
+    given = _given(home)
+    return {root: [entry for entry in _entries(given, root) if entry.source == OWN] for root in sorted(given.projects)}
+
+
+def entry(home: Home, key: str, root: str | None = None) -> Entry:
     """One setting. Raises UsageError for a key that is not known."""
     require_known(key)
-    return next(found for found in entries(home) if found.key == key)
+    return next(found for found in entries(home, root) if found.key == key)
+
+
+def _given(home: Home) -> Given:
+    return parse_given(read_text(home.config) or "", home.config)
 
 
 def require_known(key: str) -> None:
@@ -80,55 +111,71 @@ def parse_value(key: str, words: Sequence[str]) -> Value:
     # a list first: its items are the user's own words, whatever unit they look like
     if isinstance(flat(Settings())[key], tuple):
         # the command line needs a way to say "no items", and takes no option for it
-        return () if list(words) == [""] else tuple(words)
+        items = () if list(words) == [""] else tuple(words)
+        if not fits(key, items):
+            raise UsageError(f"{' '.join(words)!r} is not a value of {key}", hint=allowed(key))
+        return items
     unit = key.rpartition("_")[2]
-    units = _UNITS.get(unit, {})
+    units = UNITS.get(unit, {})
     found = _QUANTITY.fullmatch(words[0]) if len(words) == 1 else None
     if found is None or (found[2] and found[2].lower() not in units):
-        hint = f"a whole number of {unit}" + (f", or one with a unit: {', '.join(units)}" if units else "")
+        hint = f"it takes {allowed(key)}" + (f", or one with a unit: {', '.join(units)}" if units else "")
         raise UsageError(f"{' '.join(words)!r} is not a value of {key}", hint=hint)
     value = int(found[1]) * (units[found[2].lower()] if found[2] else 1)
-    if value > most(key):
-        raise UsageError(f"{words[0]!r} is too much for {key}", hint=f"at most {most(key)} {unit}")
+    if not fits(key, value):
+        raise UsageError(f"{words[0]!r} is too {_which(key, value)} for {key}", hint=f"it takes {allowed(key)}")
     return value
 
 
-def spelled(key: str, value: Value) -> str:
-    """``value`` in the largest unit that holds it exactly, as :func:`parse_value` takes it: ``100MiB``, ``2s``, ``30d``. Of
-    a list its items. Pure.
-    """
-    if isinstance(value, tuple):
-        return " ".join(value)
-    units = {name: factor for name, factor in _UNITS.get(key.rpartition("_")[2], {}).items() if name != "w"}
-    fitting = [name for name, factor in units.items() if value and value % factor == 0]
-    if not fitting:
-        return str(value)
-    unit = max(fitting, key=units.__getitem__)
-    return f"{value // units[unit]}{unit.upper().replace('IB', 'iB') if unit.endswith('b') else unit}"
+def _which(key: str, value: int) -> str:
+    return "much" if value > KNOBS[key].most else "little"
 
 
-def change(home: Home, key: str, words: Sequence[str]) -> tuple[Entry, Entry]:
+def change(home: Home, key: str, words: Sequence[str], root: str | None = None) -> tuple[Entry, Entry]:
     """Set a key, keeping everything else in the file; the setting before and after. Raises UsageError, also where the
     file was wrong already: then nothing is written.
     """
-    require_known(key)
+    _require_settable(key, root)
     value = parse_value(key, words)
+    return _changed(home, key, root, value)
+
+
+def unset(home: Home, key: str, root: str | None = None) -> tuple[Entry, Entry]:
+    """Take a key out of the file, so that the default (of a project: what holds for all) counts again; the setting before
+    and after. Nothing happens where it is not there.
+    """
+    _require_settable(key, root)
+    return _changed(home, key, root, None)
+
+
+def _require_settable(key: str, root: str | None) -> None:
+    require_known(key)
+    if root is None:
+        return
+    if KNOBS[key].whole:
+        raise UsageError(f"{key} is one for all projects", hint="leave --project out")
+    if not is_root(root) or not root.isprintable():
+        raise FailedError(f"{root!r} cannot be named in config.toml", hint="give the project a path of printable text")
+
+
+def _changed(home: Home, key: str, root: str | None, value: Value | None) -> tuple[Entry, Entry]:
     # before the lock, which makes the home where there is none
     require_ours(home)
     _refuse_link(home)
     with _locked(home):
         # under the lock: of two at a time neither takes the other's key out (tests/openoxide/test_config.py)
-        before = entry(home, key)
+        before = entry(home, key, root)
         text = (_read(home) or b"").decode()
-        changed = _with(text, key, value)
+        changed = _with(text, key, root, value)
         # the reader of the settings has the last word before anything is replaced
         # (docs/design/003-everyday-commands.md)
-        if flat(parse_settings(changed, home.config))[key] != value:
+        given = parse_given(changed, home.config)
+        if (given.values if root is None else given.projects.get(root, {})).get(key) != value:
             raise FailedError(f"{key} cannot be set in this file", hint="use `oxide-ctl config edit`")
         if changed != text:
             with write_errors("config.toml"):
                 replace_file(home.config, changed.encode())
-        return before, entry(home, key)
+        return before, entry(home, key, root)
 
 
 def edit(home: Home, run_editor: Callable[[Path], None]) -> bool:
@@ -230,36 +277,47 @@ def _refuse_link(home: Home) -> None:
         raise RefusedError(f"{home.config} is a link, and nothing is written through one", hint=hint)
 
 
-def _given(text: str) -> set[str]:
-    tables = tomllib.loads(text)
-    return {f"{section}.{key}" for section, table in tables.items() for key in table}
-
-
-def _with(text: str, key: str, value: Value) -> str:
+def _with(text: str, key: str, root: str | None, value: Value | None) -> str:
+    """``text`` with ``value`` for ``key``, or without the key."""
     import tomlkit  # noqa: PLC0415 only a change needs it, and reading is what is done often
     from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415
 
-    section, _, name = key.partition(".")
+    *sections, name = key.split(".")
+    names = sections if root is None else [PROJECT, root, *sections]
     try:
         document = tomlkit.parse(text)
-        if section not in document:
-            document[section] = tomlkit.table()
-        table = document[section]
-        assert isinstance(table, dict), "the settings were read from this text"
-        table[name] = list(value) if isinstance(value, tuple) else value
+        table: MutableMapping[str, Any] = document
+        for number, section in enumerate(names, 1):
+            if section not in table:
+                if value is None:
+                    return text
+                # a table of tables alone needs no line of its own
+                table[section] = tomlkit.table(is_super_table=number < len(names))
+            table = table[section]
+            assert isinstance(table, dict), "the settings were read from this text"
+        if value is not None:
+            table[name] = list(value) if isinstance(value, tuple) else value
+        elif name in table:
+            del table[name]
+        else:
+            return text
         return tomlkit.dumps(document)
     except TOMLKitError as error:
         raise FailedError(f"{key} cannot be set in this file: {error}", hint="use `oxide-ctl config edit`") from error
 
 
 def _template() -> str:
-    """What somebody gets to edit who has no file yet: every key with its default, as a comment."""
-    lines = ["# Settings of OpenOxide. A key that is left out has its default, as shown here."]
+    """What somebody gets to edit who has no file yet: every key with its default, as a comment, and why one would turn it."""
+    lines = ["# Settings of OpenOxide. A key that is left out has its default, as shown here.", *_OWN_HELP]
     section = ""
     for key, value in flat(Settings()).items():
-        head, _, name = key.partition(".")
+        head, _, name = key.rpartition(".")
         if head != section:
             section = head
             lines += ["", f"[{section}]"]
+        lines += textwrap.wrap(KNOBS[key].why, 110, initial_indent="## ", subsequent_indent="## ")
         lines.append(f"# {name} = {list(value) if isinstance(value, tuple) else value}")
     return "\n".join(lines) + "\n"
+
+
+_OWN_HELP = ['## A project may have its own: [project."/path/of/its/root".retention], and below it ttl_days = 90.']

@@ -47,6 +47,11 @@ class Home:
         return self.folder / "config.toml.rejected"
 
     @property
+    def used_config(self) -> Path:
+        """The last text of ``config.toml`` that a daemon took its settings from."""
+        return self.folder / "config.toml.used"
+
+    @property
     def logs(self) -> Path:
         return self.folder / "logs"
 

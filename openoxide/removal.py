@@ -33,7 +33,7 @@ from openoxide.ownership import (
 )
 from openoxide.paths import Home
 
-_HISTORY = re.compile(r"timeline\.db.*|oxided\.lock|config\.toml(?:\.rejected)?|blobs(?:/.*)?|repair-.*")
+_HISTORY = re.compile(r"timeline\.db.*|oxided\.lock|config\.toml(?:\.rejected|\.used)?|blobs(?:/.*)?|repair-.*")
 # while something resists, what tells that the home is ours stays (tests/openoxide/test_removal.py)
 _LAST = (LOCK, UNINSTALLED)
 _LOCK_SECONDS, _POLL_SECONDS = 10.0, 0.02

@@ -14,7 +14,8 @@ from openoxide import config
 from openoxide.cli.context import Cli
 from openoxide.cli.render import table
 from openoxide.daemon.protocol import printable
-from openoxide.errors import EXIT_DONE, DaemonUnreachableError, FailedError, RefusedError
+from openoxide.errors import EXIT_DONE, DaemonUnreachableError, FailedError, NotFoundError, RefusedError
+from openoxide.knobs import KNOBS, allowed, spelled
 from openoxide.paths import home_from
 from openoxide.settings import Value
 
@@ -22,28 +23,54 @@ if TYPE_CHECKING:
     import typer
 
 EDITOR_HINT = "set VISUAL or EDITOR to an editor that is installed"
+OWN_HELP = "of the project that the working folder (-C) is in, and of no other"
 RESTART = "the daemon that runs takes it up when it is started again: `oxide-ctl stop`, the next command starts it"
 
 
-def list_all(cli: Cli) -> int:
-    """List every setting with its value, as `config set` takes it; those that stand in config.toml are marked with a *.
+def list_all(cli: Cli, *, project: Annotated[bool, typer.Option("--project", help=OWN_HELP)] = False) -> int:
+    """List every setting with its value, as `config set` takes it, and where that is from: default, file or project.
 
-    Example: oxide-ctl config list
+    Example: oxide-ctl config list --project
     """
-    home = home_from(os.environ)
-    found = config.entries(home)
-    answer = {"ok": True, "path": printable(str(home.config)), "items": [_object(item) for item in found]}
-    cli.out.answer(answer, lambda: table([_row(item) for item in found]))
+    home, root = home_from(os.environ), _root(cli, project=project)
+    found = config.entries(home, root)
+    answer: dict[str, Any] = {
+        "ok": True,
+        "path": printable(str(home.config)),
+        "items": [_object(item) for item in found],
+        **_named(root),
+    }
+    own = {}
+    if root is None:
+        own = config.overrides(home)
+        answer["projects"] = [
+            {**_named(other), "items": [_object(item) for item in items]} for other, items in own.items()
+        ]
+    cli.out.answer(answer, lambda: _listed(found, own))
     return EXIT_DONE
 
 
-def get(cli: Cli, *, key: Annotated[str, typer.Argument(metavar="KEY", help="such as capture.quiet_ms")]) -> int:
+def _listed(found: list[config.Entry], own: dict[str, list[config.Entry]]) -> str:
+    lines = [table([_row(item) for item in found])]
+    for root, items in own.items():
+        lines += ["", printable(root), table([_row(item) for item in items])]
+    return "\n".join(lines)
+
+
+def get(
+    cli: Cli,
+    *,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="such as capture.quiet_ms")],
+    project: Annotated[bool, typer.Option("--project", help=OWN_HELP)] = False,
+) -> int:
     """Print the value of one setting, in the unit that its name ends in.
 
     Example: oxide-ctl config get retention.ttl_days
     """
-    found = config.entry(home_from(os.environ), key)
-    cli.out.answer({"ok": True, **_object(found)}, lambda: _text(found.value))
+    config.require_known(key)
+    root = _root(cli, project=project)
+    found = config.entry(home_from(os.environ), key, root)
+    cli.out.answer({"ok": True, **_object(found), **_named(root)}, lambda: _text(found.value))
     return EXIT_DONE
 
 
@@ -52,17 +79,58 @@ def change(
     *,
     key: Annotated[str, typer.Argument(metavar="KEY", help="such as retention.ttl_days")],
     words: Annotated[list[str], typer.Argument(metavar="VALUE...", help="30d, 20MB, 2GiB, 500ms; or a list's items")],
+    project: Annotated[bool, typer.Option("--project", help=OWN_HELP)] = False,
 ) -> int:
     """Change one setting; comments and order of config.toml stay as they are. KB, MB, GB count by 1000, KiB, MiB, GiB by 1024.
 
     Example: oxide-ctl config set capture.max_file_bytes 200MB
     """
-    before, after = config.change(home_from(os.environ), key, words)
+    config.require_known(key)
+    root = _root(cli, project=project)
+    return _changed(cli, root, config.change(home_from(os.environ), key, words, root))
+
+
+def unset(
+    cli: Cli,
+    *,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="such as retention.ttl_days")],
+    project: Annotated[bool, typer.Option("--project", help=OWN_HELP)] = False,
+) -> int:
+    """Take one setting out of config.toml: its default counts again, and for a project what counts for all.
+
+    Example: oxide-ctl config unset retention.ttl_days
+    """
+    config.require_known(key)
+    root = _root(cli, project=project)
+    return _changed(cli, root, config.unset(home_from(os.environ), key, root))
+
+
+def _changed(cli: Cli, root: str | None, states: tuple[config.Entry, config.Entry]) -> int:
+    before, after = states
     restart = before.value != after.value and _runs(cli)
-    answer = {"ok": True, **_object(after), "previous": before.value, "restart_needed": restart}
-    cli.out.answer(answer, lambda: f"{key} = {_spelled(after)}  (was {_spelled(before)})")
+    answer = {"ok": True, **_object(after), **_named(root), "previous": before.value, "restart_needed": restart}
+    where = f" in {printable(root)}" if root is not None else ""
+    cli.out.answer(answer, lambda: f"{after.key} = {_spelled(after)}{where}  (was {_spelled(before)})")
     cli.out.note(RESTART if restart else "")
     return EXIT_DONE
+
+
+def _root(cli: Cli, *, project: bool) -> str | None:
+    """The root of the project that is meant, as the daemon knows it; None for what counts for all."""
+    if not project:
+        return None
+    here = os.path.realpath(cli.path)
+    # the text of a root that is not printable is no path any more, and cannot be named in config.toml either
+    roots: list[str] = [item["root"] for item in cli.client.projects()["items"]]
+    holding = [root for root in roots if here == root or here.startswith(root.rstrip("/") + "/")]
+    if not holding:
+        hint = "`oxide-ctl projects` shows what is; choose one with -C"
+        raise NotFoundError(f"{cli.path} is not in a project that is known", hint=hint)
+    return max(holding, key=len)
+
+
+def _named(root: str | None) -> dict[str, str]:
+    return {} if root is None else {"root": printable(root)}
 
 
 def edit(cli: Cli) -> int:
@@ -111,16 +179,29 @@ def _run_editor(words: list[str], copy: Path, *, as_json: bool) -> None:
 
 
 def _object(item: config.Entry) -> dict[str, Any]:
-    return {"key": item.key, "value": item.value, "default": item.default, "set": item.given}
+    return {
+        "key": item.key,
+        "value": item.value,
+        "default": item.default,
+        "set": item.given,
+        "source": item.source,
+        "allowed": allowed(item.key),
+    }
 
 
 def _row(item: config.Entry) -> tuple[str, ...]:
-    default = "" if item.value == item.default else f"(default {printable(config.spelled(item.key, item.default))})"
-    return ("*" if item.given else " ", item.key, _spelled(item), default)
+    default = "" if item.value == item.default else f"(default {_shown(item.key, item.default)})"
+    return (f"  {item.key}", _spelled(item), item.source, default)
 
 
 def _spelled(item: config.Entry) -> str:
-    return printable(config.spelled(item.key, item.value))
+    return _shown(item.key, item.value)
+
+
+def _shown(key: str, value: Value) -> str:
+    """``30d``, ``0 (no limit)``: what people read, and may type up to the bracket."""
+    zero = KNOBS[key].zero if value == 0 else ""
+    return printable(spelled(key, value)) + (f" ({zero})" if zero else "")
 
 
 def _text(value: Value) -> str:

@@ -8,16 +8,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openoxide import __version__
-from openoxide.checkpoints import journal, sight, store
+from openoxide.checkpoints import journal, sight, store, usage
 from openoxide.checkpoints.idle import idle_turns
 from openoxide.checkpoints.inventory import Inventory, take_inventory
 from openoxide.checkpoints.staging import find_staging, remove_staging
 from openoxide.checkpoints.tree import Tree
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import idle_turn_object
-from openoxide.daemon.diagnosis import TreeFacts, clock_problems, limit_problems, problems_of_tree, store_problems
+from openoxide.daemon.diagnosis import (
+    TreeFacts,
+    clock_problems,
+    config_problems,
+    copy_problems,
+    limit_problems,
+    problems_of_tree,
+    quota_problems,
+    reserve_problems,
+    store_problems,
+)
 from openoxide.daemon.operations.checking import damage_known
 from openoxide.daemon.operations.looking import holds
+from openoxide.daemon.operations.measuring import copies, projects
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.operations.watching import shown, state_of
 from openoxide.daemon.protocol import printable
@@ -25,9 +36,10 @@ from openoxide.daemon.protocol.health import DoctorAnswer
 from openoxide.daemon.requests import Request, flag
 from openoxide.daemon.watched import Watched
 from openoxide.errors import RootVanishedError
-from openoxide.health import ERROR, WARNING, Problem, home_problems
+from openoxide.health import WARNING, Problem, home_problems
 from openoxide.ownership import foreign_names
 from openoxide.surroundings import file_system, this_side
+from openoxide.taken import waits
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
@@ -44,6 +56,8 @@ def doctor(service: Service, request: Request, _report: Reporter) -> DoctorAnswe
     problems = [
         *home_problems(service.home, fix=fix),
         *_store_problems(service),
+        *_room_problems(service),
+        *copy_problems(printable(str(service.home.folder)), copies(service.home)),
         *clock_problems(service.clock.now_ms(), _newest_ms(service)),
         *limit_problems(sum(_watches(tree) for tree in trees), _max_watches(), [t.polled for t in trees]),
         *(problem for tree in trees for problem in problems_of_tree(_facts(service, tree, fix=fix))),
@@ -61,12 +75,53 @@ def doctor(service: Service, request: Request, _report: Reporter) -> DoctorAnswe
 
 
 def _store_problems(service: Service) -> list[Problem]:
-    found = [Problem("config", ERROR, text, "correct config.toml, then `oxide-ctl stop`") for text in service.problems]
+    found = _config_problems(service)
     mode = service.timeline.database.journal_mode
     if mode != "wal":
         text = f"SQLite uses the journal mode {mode}, not wal: recording and looking wait for each other"
         found.append(Problem("journal_mode", WARNING, text, "name a folder on a local disk in OPENOXIDE_HOME"))
     return found + store_problems(_inventory(service)) + damage_known(service)
+
+
+def _room_problems(service: Service) -> list[Problem]:
+    """Whether what the settings leave to the history is used up."""
+    retention = service.settings.retention
+    found: list[Problem] = []
+    with service.timeline.database.looking() as db:
+        if retention.min_free_bytes:
+            free = os.statvfs(service.home.folder)
+            found += reserve_problems(free.f_bavail * free.f_frsize, retention.min_free_bytes)
+        if retention.total_quota_bytes:
+            stored = usage.whole_share(db).stored_bytes
+            key = "retention.total_quota_bytes"
+            found += quota_problems("the whole history", key, stored, retention.total_quota_bytes)
+        known = store.worktrees(db)
+        # adding up what projects take reads every version
+        if any(service.settings.of(worktree.root).retention.quota_bytes for worktree in known):
+            for project in projects(db, known, service.settings):
+                found += quota_problems(
+                    ", ".join(project["roots"]),
+                    "retention.quota_bytes",
+                    project["stored_bytes"],
+                    project["quota_bytes"],
+                )
+    return found
+
+
+def _config_problems(service: Service) -> list[Problem]:
+    if service.taken is None:
+        return []
+    roots = [os.fsdecode(root) for root in _roots(service)]
+    return config_problems(
+        service.config_trouble(),
+        waits=waits(service.home, service.taken),
+        strangers=[root for root in service.settings.projects if root not in roots],
+    )
+
+
+def _roots(service: Service) -> list[bytes]:
+    with service.timeline.database.reading() as db:
+        return [worktree.root for worktree in store.worktrees(db)]
 
 
 def _inventory(service: Service) -> Inventory:

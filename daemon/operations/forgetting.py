@@ -70,7 +70,7 @@ def unforget(service: Service, request: Request, _report: Reporter) -> Items:
     with service.timeline.database.writing() as db:
         trash = CheckpointQuery(db, worktree.id, trash=True)
         found = {c.id: c for c in (_in_trash(trash, name, service.clock.now_ms()) for name in names)}
-        notes = [note for c in found.values() if (note := _take_back(db, service, c))]
+        notes = [note for c in found.values() if (note := _take_back(db, c, expiry(service, worktree)))]
         kept = CheckpointQuery(db, worktree.id)
         items = [checkpoint_object(c) for public_id in found for c in kept.by_id_prefix(public_id)]
     answer: Items = {"ok": True, "items": items}
@@ -86,11 +86,11 @@ def _in_trash(trash: CheckpointQuery, name: str, now_ms: int) -> Checkpoint:
         raise NotFoundError(f"{error.message} in trash", hint="`oxide-ctl log --all` marks what is in trash") from error
 
 
-def _take_back(db: Transaction, service: Service, found: Checkpoint) -> str:
-    """What could not be taken back with it, empty if nothing."""
+def _take_back(db: Transaction, found: Checkpoint, anew: int | None) -> str:
+    """What could not be taken back with it, empty if nothing. ``anew``: when it expires if its time begins now."""
     taken: Sequence[Checkpoint] = CheckpointQuery(db, found.worktree).by_name(found.name) if found.name else ()
     store.set_forgotten(db, [found.id], None)
-    anew, before = expiry(service), found.expires_at_ms
+    before = found.expires_at_ms
     later = None if anew is None or before is None else max(anew, before)  # None: never
     store.set_pinned(db, found.id, pinned=found.pinned, expires_at_ms=later)
     if not taken:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import store
-from openoxide.checkpoints.model import Checkpoint
+from openoxide.checkpoints.model import Checkpoint, Worktree
 from openoxide.checkpoints.naming import valid_name
 from openoxide.checkpoints.store import CheckpointQuery
 from openoxide.checkpoints.timeline import DAY_MS
@@ -40,10 +40,11 @@ def pin(service: Service, request: Request, _report: Reporter) -> KeepAnswer:
 
 def unpin(service: Service, request: Request, _report: Reporter) -> KeepAnswer:
     """``unpin CKPT``: its time counts from now, however old it is; one that is not pinned stays as it is."""
+    worktree = service.known(path(request))
 
     def change(db: Transaction, found: Checkpoint) -> None:
         if found.pinned:
-            store.set_pinned(db, found.id, pinned=False, expires_at_ms=expiry(service))
+            store.set_pinned(db, found.id, pinned=False, expires_at_ms=expiry(service, worktree))
 
     return _changed(service, request, change)
 
@@ -78,7 +79,7 @@ def _changed(service: Service, request: Request, change: Change) -> KeepAnswer:
     return answer
 
 
-def expiry(service: Service) -> int | None:
-    """When a checkpoint expires whose time begins now."""
-    ttl_days = service.settings.retention.ttl_days
+def expiry(service: Service, worktree: Worktree) -> int | None:
+    """When a checkpoint of ``worktree`` expires whose time begins now."""
+    ttl_days = service.settings.of(worktree.root).retention.ttl_days
     return service.clock.now_ms() + ttl_days * DAY_MS if ttl_days else None

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from openoxide.checkpoints import rows, store, usage
-from openoxide.checkpoints.model import Worktree
+from openoxide.checkpoints.model import STAGING_NAME, Worktree
 from openoxide.checkpoints.timeline import Timeline
 from openoxide.daemon.protocol import path_entry, printable
-from openoxide.daemon.protocol.health import DuAnswer, HomePart, WorktreeUsage
+from openoxide.daemon.protocol.health import DuAnswer, HomePart, KindUsage, ProjectUsage, WorktreeUsage
 from openoxide.daemon.requests import Request
 from openoxide.db import Transaction
 from openoxide.paths import Home
+from openoxide.settings import Settings
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
@@ -27,34 +29,79 @@ PARTS = {
     "settings": "config.toml",
     "other": "the socket, the lock, and what is not ours",
 }
+HISTORY, TRASH, DEAD = "history", "trash", "dead"
+KINDS = {
+    HISTORY: "contents that a checkpoint, an operation or the last 24 hours need",
+    TRASH: "contents that only forgotten checkpoints hold",
+    DEAD: "contents that nothing needs, and bytes in the store's files that no row names",
+    "database": "which file was in which state when, checkpoints, operations",
+    "wal": "what SQLite has still to take into the database",
+    "logs": "what the daemon logged",
+    "spool": "what hooks left while no daemon took it",
+    "aside": "set aside: packs of another database, copies of the store",
+    "settings": "config.toml",
+    "memory": "what agents keep for themselves",
+    "other": "the socket, the lock, and what is not ours",
+}
+_OF_FOLDERS = {"blobs": "contents", "logs": "logs", "spool": "spool", "projects": "memory"}
+
+
+class _Part(NamedTuple):
+    name: str
+    kind: str
+    size: int
+    length: int
 
 
 def du(service: Service, _request: Request, _report: Reporter) -> DuAnswer:
     """``du``."""
-    return measured(service.timeline, service.home, service.clock.now_ms())
+    return measured(service.timeline, service.home, service.settings, service.clock.now_ms())
 
 
-def measured(timeline: Timeline, home: Home, now_ms: int) -> DuAnswer:
-    """The whole home, part by part and worktree by worktree."""
-    parts = _parts(home)
+def measured(timeline: Timeline, home: Home, settings: Settings, now_ms: int) -> DuAnswer:
+    """The whole home: by kind, part by part, by project and by worktree."""
+    found = list(_files(home))
     with timeline.database.looking() as db:
-        shares = usage.shares(db)
-        worktrees = [
-            _worktree(db, worktree, shares.get(worktree.id, usage.Share()), now_ms) for worktree in store.worktrees(db)
-        ]
-        freeable = usage.freeable_bytes(db, now_ms)
+        known, shares, whole = store.worktrees(db), usage.shares(db), usage.whole_share(db)
+        free = usage.freeable(db, now_ms)
+        named, of_projects = usage.frame_bytes(db), projects(db, known, settings)
+        worktrees = [_worktree(db, worktree, shares.get(worktree.id, usage.Share()), now_ms) for worktree in known]
     return {
         "ok": True,
         "home": printable(str(home.folder)),
-        "total_bytes": sum(part["size_bytes"] for part in parts),
-        "freeable_bytes": freeable,
-        "parts": parts,
+        "total_bytes": sum(part.size for part in found),
+        "freeable_bytes": free.unneeded_bytes + free.trash_bytes,
+        "trash_bytes": free.trash_bytes,
+        "dedup_ratio": whole.dedup_ratio,
+        "compression_ratio": whole.compression_ratio,
+        "kinds": _kinds(found, named, free),
+        "parts": _parts(found),
+        "projects": of_projects,
         "worktrees": worktrees,
     }
 
 
+def projects(db: Transaction, known: list[Worktree], settings: Settings) -> list[ProjectUsage]:
+    """What each project takes, and may take."""
+    roots: dict[str, list[bytes]] = {}
+    for worktree in known:
+        roots.setdefault(worktree.project, []).append(worktree.root)
+    shares = usage.project_shares(db)
+    return [
+        {
+            "project": project,
+            "roots": [printable(os.fsdecode(root)) for root in its],
+            "stored_bytes": shares.get(project, usage.Share()).stored_bytes,
+            "unique_bytes": shares.get(project, usage.Share()).unique_bytes,
+            "quota_bytes": settings.quota_of(its),
+        }
+        for project, its in roots.items()
+    ]
+
+
 def _worktree(db: Transaction, worktree: Worktree, share: usage.Share, now_ms: int) -> WorktreeUsage:
     head = rows.read_head(db, worktree.id)
+    paths, patterns = usage.largest(usage.by_path(db, worktree.id), LARGEST_PATHS)
     return {
         "root": printable(os.fsdecode(worktree.root)),
         "project": worktree.project,
@@ -62,39 +109,105 @@ def _worktree(db: Transaction, worktree: Worktree, share: usage.Share, now_ms: i
         "checkpoints": store.CheckpointQuery(db, worktree.id).count(),
         "files": head.files,
         "logical_bytes": head.bytes,
+        "recorded_bytes": share.recorded_bytes,
         "history_bytes": share.history_bytes,
         "stored_bytes": share.stored_bytes,
         "unique_bytes": share.unique_bytes,
+        "dedup_ratio": share.dedup_ratio,
+        "compression_ratio": share.compression_ratio,
+        "staging_bytes": sum(found.st_blocks * 512 for _, _, found in _walk(os.path.join(worktree.root, STAGING_NAME))),
         "growth": [
             {"day": item.day, "contents": item.contents, "stored_bytes": item.stored_bytes}
             for item in usage.growth(db, worktree.id, now_ms)
         ],
         "largest": [
             {**path_entry(item.path), "contents": item.contents, "stored_bytes": item.stored_bytes}  # type: ignore[typeddict-unknown-key]
-            for item in usage.largest_paths(db, worktree.id, LARGEST_PATHS)
+            for item in paths
+        ],
+        "patterns": [
+            {
+                **path_entry(item.folder),  # type: ignore[typeddict-unknown-key]
+                "suffix": printable(os.fsdecode(item.suffix)),
+                "contents": item.contents,
+                "stored_bytes": item.stored_bytes,
+            }
+            for item in patterns
         ],
     }
 
 
-def _parts(home: Home) -> list[HomePart]:
-    """Bytes on disk, as ``status`` counts them."""
+def _kinds(found: list[_Part], named: int, free: usage.Freeable) -> list[KindUsage]:
+    """The contents by what they are for, as far as the rows can tell; of the rest each file is of one kind."""
+    sizes: Counter[str] = Counter()
+    for part in found:
+        sizes[part.kind] += part.size
+    contents = sizes.pop("contents", 0)
+    # by their lengths: what a file's last block has left is nobody's dead weight
+    unnamed = max(0, sum(part.length for part in found if part.kind == "contents") - named)
+    # rows are read after the files: never more than there is
+    sizes[TRASH] = min(free.trash_bytes, contents)
+    sizes[DEAD] = min(free.unneeded_bytes + unnamed, contents - sizes[TRASH])
+    sizes[HISTORY] = contents - sizes[TRASH] - sizes[DEAD]
+    return [{"name": name, "what": what, "size_bytes": sizes[name]} for name, what in KINDS.items()]
+
+
+def _parts(found: list[_Part]) -> list[HomePart]:
     sizes: Counter[str] = Counter()
     files: Counter[str] = Counter()
-    for directory, _, names in os.walk(home.folder):
-        for name in names:
-            try:
-                found = os.lstat(os.path.join(directory, name))
-            except FileNotFoundError:  # a WAL that was folded away, a pack that was dropped
-                continue
-            part = _part(os.path.relpath(directory, home.folder).split(os.sep)[0], name)
-            sizes[part] += found.st_blocks * 512
-            files[part] += 1
+    for part in found:
+        sizes[part.name] += part.size
+        files[part.name] += 1
     return [
         {"name": name, "what": what, "size_bytes": sizes[name], "files": files[name]} for name, what in PARTS.items()
     ]
 
 
+def _files(home: Home) -> Iterator[_Part]:
+    """Every file of the home with its bytes on disk, as ``status`` counts them."""
+    for directory, name, found in _walk(str(home.folder)):
+        folder = os.path.relpath(directory, home.folder).split(os.sep)[0]
+        yield _Part(_part(folder, name), _kind(folder, name), found.st_blocks * 512, found.st_size)
+
+
+def copies(home: Home) -> dict[str, int]:
+    """What lies in the home of the store as it was, by name, in bytes on disk: a repair or a change of the schema left it."""
+    sizes: Counter[str] = Counter()
+    for directory, name, found in _walk(str(home.folder)):
+        folder = os.path.relpath(directory, home.folder).split(os.sep)[0]
+        if folder != "blobs" and _kind(folder, name) == "aside":
+            sizes[name if folder == "." else folder] += found.st_blocks * 512
+    return dict(sizes)
+
+
+def _walk(top: str | bytes) -> Iterator[tuple[str, str, os.stat_result]]:
+    for directory, _, names in os.walk(os.fsdecode(top)):
+        for name in names:
+            try:
+                found = os.lstat(os.path.join(directory, name))
+            except FileNotFoundError:  # a WAL that was folded away, a pack that was dropped
+                continue
+            yield directory, name, found
+
+
 def _part(folder: str, name: str) -> str:
     if folder == ".":
-        return "timeline" if name.startswith("timeline.db") else "settings" if name == "config.toml" else "other"
+        return (
+            "timeline" if name.startswith("timeline.db") else "settings" if name.startswith("config.toml") else "other"
+        )
     return {"blobs": "contents", "logs": "logs"}.get(folder, "other")
+
+
+def _kind(folder: str, name: str) -> str:
+    match folder, name:
+        case ".", "timeline.db":
+            return "database"
+        case ".", "timeline.db-wal" | "timeline.db-shm" | "timeline.db-journal":
+            return "wal"
+        case ".", _ if name.startswith("config.toml"):
+            return "settings"
+        case "blobs", _ if name.endswith(".aside"):
+            return "aside"
+        # a database that was swapped for a newer one, or a store that was repaired, as it was before
+        case _ if name.startswith("timeline.db.") or folder.startswith("repair-"):
+            return "aside"
+    return _OF_FOLDERS.get(folder, "other")

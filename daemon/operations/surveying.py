@@ -29,7 +29,7 @@ def survey(service: Service, request: Request, report: Reporter) -> SurveyAnswer
     watched = next((each for each in service.all_watched() if each.worktree.root == root), None)
     recorded = {} if watched is None else _recorded(service, watched.worktree.id)
     with Tree(root) as tree:
-        summary = summarise(_reported(look(tree, service.settings.capture), report), recorded)
+        summary = summarise(_reported(look(tree, service.settings.of(root).capture), report), recorded)
     skips = sorted(summary.skips.items(), key=lambda item: (-item[1].size_bytes, -item[1].count, item[0]))
     return {
         "ok": True,

@@ -253,7 +253,11 @@ def status(service: Service, _request: Request, _report: Reporter) -> StatusAnsw
             "home": printable(str(service.home.folder)),
             "store_bytes": _folder_bytes(service.home.folder),
             "store_writable": not troubles,
-            "problems": [*service.problems, *troubles, *(problem.message for problem in damage_known(service))],
+            "problems": [
+                *filter(None, [service.config_trouble()]),
+                *troubles,
+                *(problem.message for problem in damage_known(service)),
+            ],
         },
         "worktrees": [_worktree_status(service, watched) for watched in service.all_watched()],
     }

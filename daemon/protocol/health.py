@@ -221,9 +221,38 @@ class PathUsage(TypedDict):
     stored_bytes: int
 
 
+class PatternUsage(TypedDict):
+    """The same of all files below one folder of the root (``path`` empty: in the root itself) with one ``suffix``."""
+
+    path: str
+    path_b64: NotRequired[str]
+    suffix: str
+    contents: int
+    stored_bytes: int
+
+
+class KindUsage(TypedDict):
+    """One kind of bytes in the home; all kinds together are ``total_bytes``."""
+
+    name: str
+    what: str
+    size_bytes: int
+
+
+class ProjectUsage(TypedDict):
+    """One project, its worktrees together; ``quota_bytes`` 0 is none."""
+
+    project: str
+    roots: list[str]
+    stored_bytes: int
+    unique_bytes: int
+    quota_bytes: int
+
+
 class WorktreeUsage(TypedDict):
-    """One worktree: its files now (``logical_bytes``), all contents of its history, what they take in the store, and what of
-    that no other worktree names.
+    """One worktree: its files now (``logical_bytes``), all versions of its history as if each were a copy (``recorded_bytes``),
+    each content once (``history_bytes``), what these take in the store, and what of that no other worktree names. A ratio is
+    None where there is nothing. ``staging_bytes``: in the tree itself, left by a rewind.
     """
 
     root: str
@@ -232,19 +261,31 @@ class WorktreeUsage(TypedDict):
     checkpoints: int
     files: int
     logical_bytes: int
+    recorded_bytes: int
     history_bytes: int
     stored_bytes: int
     unique_bytes: int
+    dedup_ratio: float | None
+    compression_ratio: float | None
+    staging_bytes: int
     growth: list[DayUsage]
     largest: list[PathUsage]
+    patterns: list[PatternUsage]
 
 
 class DuAnswer(TypedDict):
-    """``du``. ``freeable_bytes``: stored, and needed by nothing; an estimate."""
+    """``du``. ``freeable_bytes``: stored, and needed by nothing or by trash alone, which is ``trash_bytes`` of it; an
+    estimate. The ratios are those of all worktrees together.
+    """
 
     ok: bool
     home: str
     total_bytes: int
     freeable_bytes: int
+    trash_bytes: int
+    dedup_ratio: float | None
+    compression_ratio: float | None
+    kinds: list[KindUsage]
     parts: list[HomePart]
+    projects: list[ProjectUsage]
     worktrees: list[WorktreeUsage]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from openoxide.checkpoints import stored
 from openoxide.checkpoints.blobs import Blobs, BlobVanishedError, copy_blob
+from openoxide.checkpoints.frames import FRAME_BYTES
 from openoxide.checkpoints.hashing import blob_hash
-from openoxide.checkpoints.packs import FRAME_BYTES
 from openoxide.checkpoints.schema import open_timeline
 from openoxide.errors import FailedError, StoreDamagedError
 from openoxide.paths import Home

@@ -23,7 +23,7 @@ from openoxide.checkpoints.check import (
     merged,
     path_trouble,
 )
-from openoxide.checkpoints.packs import Place, compressor, header_at_end, make_frame
+from openoxide.checkpoints.frames import Place, compressor, header_at_end, make_frame
 
 ABSENT, FILE, DIRECTORY, SKIPPED = 0, 1, 3, 5
 

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openoxide.checkpoints import packs as packs_module
+from openoxide.checkpoints.frames import FRAME_BYTES, MAGIC, PLAIN, ZSTD, compressor, make_frame
 from openoxide.checkpoints.hashing import blob_hash
-from openoxide.checkpoints.packs import FRAME_BYTES, MAGIC, PACK_BYTES, PLAIN, ZSTD, Packs, compressor, make_frame
+from openoxide.checkpoints.packs import PACK_BYTES, Packs
 from openoxide.errors import StoreDamagedError
 from tests.kit.limits import file_size_limit
 
@@ -236,7 +237,8 @@ def test_a_folder_that_is_moved_is_followed_and_one_in_its_place_is_left_alone(p
     assert packs.open_big(name).read() == b"big"
     assert sorted(path.name for path in moved.rglob("*")) == sorted(["00000001.pack", "big", name.hex()])
     packs.drop_big([name])
-    assert packs.drop_unused(()) == {1}
+    assert packs.unused(()) == {1}
+    packs.remove(1)
     assert [path.name for path in moved.rglob("*")] == ["big"]
     assert sorted(path.name for path in packs.folder.rglob("*")) == sorted(["00000002.pack", "big", name.hex()])
 
@@ -254,6 +256,6 @@ def test_what_is_none_of_ours_is_not_counted_and_stays(tmp_path):
     packs.prepare()
 
     assert packs.numbers() == []
-    assert packs.drop_unused(()) == set()
+    assert packs.unused(()) == set()
     assert sorted(path.name for path in packs.folder.rglob("*")) == before
     packs.close()

@@ -38,6 +38,7 @@ from tests.kit import FakeClock
 NOON_MS = 1_796_040_000_000
 NEVER_MS = 10**9
 MEASURING = tuple(f"$ oxide-ctl {command}" for command in ("du", "projects", "uninstall"))
+SHARE = re.compile(r" *\b\d+%|(?<=stands) [\d.]+|(?<=takes) 1/[\d.]+")
 SIZE = re.compile(r" *\b\d+(\.\d)? ([KMG]i)?B\b")
 
 
@@ -72,7 +73,7 @@ class Sealed:
         named = named.replace(sys.executable, "python")
         named = re.sub(r"pid \d+", "pid 4711", named.replace(__version__, "VERSION"))
         named = re.sub(r"^((?:memory|store) +)[\d.]+ .iB", r"\1SIZE", named, flags=re.MULTILINE)
-        return SIZE.sub(" SIZE", named) if named.startswith(MEASURING) else named
+        return SHARE.sub(" N", SIZE.sub(" SIZE", named)) if named.startswith(MEASURING) else named
 
 
 class _Stream(io.TextIOWrapper):

@@ -42,7 +42,13 @@ WATCHED = {
 }
 FORGOTTEN = {"ok": True, "dry_run": False, "forgotten": [checkpoint()], "kept": [], "freed_bytes": 0, "notes": []}
 SEARCHED = {**ITEMS, "searched": 3, "searched_bytes": 5, "binary": 0, "damaged": 0}
-MEASURED = {"ok": True, "home": "/h", "total_bytes": 1, "freeable_bytes": 0, "parts": [], "worktrees": []}
+MEASURED = {"ok": True, "home": "/h", "total_bytes": 1, "freeable_bytes": 0, "trash_bytes": 0, "dedup_ratio": None} | {
+    "compression_ratio": None,
+    "kinds": [],
+    "parts": [],
+    "projects": [],
+    "worktrees": [],
+}
 EXAMINED = {
     "ok": True,
     "problems": [],

@@ -130,7 +130,7 @@ ALL = [
     ("diff 1 2 --", ["diff", "1", "2", "--stat", "--name-status", "--patch", "--json", "--help"]),
     ("rewind 1 --scope ", ["rewind", "1", "--scope", "turn", "session", "all"]),
     ("rewind 1 --scope=se", ["rewind", "1", "--scope=session"]),
-    ("config get retention.", ["config", "get", "retention.ttl_days"]),
+    ("config get retention.tt", ["config", "get", "retention.ttl_days"]),
     ("show ", ["show", "last", "turn:-1", "works", "two words", "42", "41", "7"]),
     ("-q diff 1 tur", ["-q", "diff", "1", "turn:-1"]),
     ("rewind turn:", ["rewind", "turn:-1"]),

@@ -6,6 +6,15 @@ import pytest
 
 from openoxide.settings import NOT_BUILT, Settings, flat, load_settings
 
+TTL = {
+    "key": "retention.ttl_days",
+    "value": 30,
+    "default": 30,
+    "set": False,
+    "source": "default",
+    "allowed": "a whole number of days from 1 to 36500, or 0 (for ever)",
+}
+
 
 @pytest.fixture
 def home(openoxide_home, monkeypatch):
@@ -35,10 +44,12 @@ def test_every_setting_is_listed_with_its_default(run, home):
     assert {item["key"]: item["default"] for item in items} == {
         key: list(value) if isinstance(value, tuple) else value for key, value in flat(Settings()).items()
     }
-    assert [item for item in items if item["set"]] == [
-        {"key": "retention.ttl_days", "value": 90, "default": 30, "set": True}
+    assert [item for item in items if item["set"]] == [TTL | {"value": 90, "set": True, "source": "file"}]
+    shown = run("config", "list").text.splitlines()
+    assert [line.split() for line in shown if "ttl_days" in line] == [
+        ["retention.ttl_days", "90d", "file", "(default", "30d)"]
     ]
-    assert "*  retention.ttl_days          90d     (default 30d)\n" in run("config", "list").text
+    assert ["retention.quota_bytes", "0", "(no", "limit)", "default"] in [line.split() for line in shown]
 
 
 def test_get_prints_the_value_alone(run, home):
@@ -55,6 +66,8 @@ def test_set_says_what_was_and_what_is(run, home):
         "value": 20_000_000,
         "default": 100 << 20,
         "set": True,
+        "source": "file",
+        "allowed": "a whole number of bytes from 1024 to 1099511627776 (1KiB to 1TiB)",
         "previous": 100 << 20,
         "restart_needed": False,
     }
@@ -153,3 +166,84 @@ def test_without_a_terminal_somebody_has_to_name_the_editor(run, home, monkeypat
 
     assert (ended.code, "neither VISUAL nor EDITOR" in ended.complaint) == (8, True)
     assert list(home.iterdir()) == []
+
+
+def test_unset_brings_the_default_back(run, home):
+    run("config", "set", "retention.ttl_days", "90")
+
+    ended = run("config", "unset", "retention.ttl_days")
+
+    assert (ended.code, ended.text) == (0, "retention.ttl_days = 30d  (was 90d)\n")
+    assert run("--json", "config", "unset", "retention.ttl_days").json == {
+        "ok": True,
+        **TTL,
+        "previous": 30,
+        "restart_needed": False,
+    }
+    assert run("config", "unset", "retention.ttl").code == 2
+
+
+def test_zero_says_what_it_means(run, home):
+    assert run("config", "set", "retention.ttl_days", "0").text == "retention.ttl_days = 0 (for ever)  (was 30d)\n"
+    assert run("config", "get", "retention.ttl_days").text == "0\n"
+
+
+class TestOfAProject:
+    @pytest.fixture
+    def shop(self, daemon, tmp_path, monkeypatch):
+        """Two trees that are known, one in the other; the working folder is below both."""
+        (tmp_path / "src" / "shop" / "cart").mkdir(parents=True)
+        roots = [str(tmp_path / "src"), str(tmp_path / "src" / "shop"), str(tmp_path / "src" / "sho")]
+        daemon.answers["projects"] = {"ok": True, "items": [{"root": root} for root in roots]}
+        monkeypatch.chdir(tmp_path / "src" / "shop" / "cart")
+        return roots[1]
+
+    def test_it_is_the_innermost_that_is_meant(self, run, shop, openoxide_home):
+        changed = run("--json", "config", "set", "retention.ttl_days", "90d", "--project").json
+
+        assert (changed["root"], changed["value"], changed["source"], changed["previous"]) == (shop, 90, "project", 30)
+        settings = load_settings(openoxide_home / "config.toml")
+        assert (settings.retention.ttl_days, settings.of(shop.encode()).retention.ttl_days) == (30, 90)
+        assert run("config", "get", "retention.ttl_days", "--project").text == "90\n"
+        assert run("config", "get", "retention.ttl_days").text == "30\n"
+
+    def test_another_is_named_with_c(self, run, shop, tmp_path):
+        ended = run("-C", str(tmp_path / "src"), "config", "set", "capture.quiet_ms", "1s", "--project")
+
+        assert ended.text == f"capture.quiet_ms = 1s in {tmp_path / 'src'}  (was 2s)\n"
+
+    def test_lists_say_where_a_value_is_from(self, run, shop):
+        run("config", "set", "retention.ttl_days", "90d", "--project")
+        run("config", "set", "capture.quiet_ms", "1s")
+
+        own = run("--json", "config", "list", "--project").json
+        sources = {item["key"]: item["source"] for item in own["items"] if item["source"] != "default"}
+        assert (own["root"], sources) == (shop, {"retention.ttl_days": "project", "capture.quiet_ms": "file"})
+        whole = run("--json", "config", "list").json
+        assert [(p["root"], [item["key"] for item in p["items"]]) for p in whole["projects"]] == [
+            (shop, ["retention.ttl_days"])
+        ]
+        assert run("config", "list").text.splitlines()[-2:] == [
+            shop,
+            "  retention.ttl_days  90d  project  (default 30d)",
+        ]
+
+    def test_unset_leaves_what_counts_for_all(self, run, shop):
+        run("config", "set", "retention.ttl_days", "60d")
+        run("config", "set", "retention.ttl_days", "90d", "--project")
+
+        assert run("--json", "config", "unset", "retention.ttl_days", "--project").json["value"] == 60
+
+    @pytest.mark.parametrize(
+        ("line", "code", "says"),
+        [
+            ("-C / config set retention.ttl_days 90d --project", 5, "not in a project that is known"),
+            ("config set retention.min_free_bytes 1GB --project", 2, "is one for all projects"),
+            ("config set retention.ttl 90d --project", 2, "there is no setting"),
+        ],
+    )
+    def test_what_is_nobody_s_own_is_refused(self, run, shop, openoxide_home, line, code, says):
+        ended = run(*line.split())
+
+        assert (ended.code, says in ended.complaint) == (code, True), ended
+        assert not (openoxide_home / "config.toml").exists()

@@ -133,6 +133,49 @@ def test_a_setting_counts_from_the_next_daemon_on(machine, project):
     assert machine.json("config", "get", "retention.ttl_days")["value"] == 60
 
 
+def problems(machine, code=0):
+    return {problem["kind"]: problem["severity"] for problem in machine.json("doctor", code=code)["problems"]}
+
+
+def test_a_project_s_setting_counts_for_it_alone(machine, project, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    machine.json("-C", str(other), "watch")
+    assert machine.json("config", "set", "retention.ttl_days", "60d", "--project")["root"] == str(project)
+    machine.json("stop")
+
+    own, others = sealed(machine), machine.json("-C", str(other), "checkpoint")
+
+    assert own["expires_at"] > others["expires_at"]
+    assert machine.json("config", "get", "retention.ttl_days")["value"] == 30
+    assert "config_waits" not in problems(machine)
+    machine.json("config", "unset", "retention.ttl_days", "--project")
+    assert problems(machine)["config_waits"] == "note"
+
+
+def test_a_file_that_went_wrong_leaves_the_settings_of_before(machine, project):
+    machine.json("config", "set", "retention.ttl_days", "60d")
+    machine.json("stop")
+    before = sealed(machine)
+    config = machine.home / "config.toml"
+    config.write_text("[retention]\nttl_days = 5_000_000\n")
+    told = machine.json("status")["daemon"]["problems"]
+    machine.json("stop")
+
+    after = sealed(machine)
+
+    assert after["expires_at"] > before["expires_at"]
+    (still,) = machine.json("status")["daemon"]["problems"]
+    assert "goes on with the settings that it started with" in told[0]
+    for text in (*told, still):
+        assert f"{config}: retention.ttl_days = 5000000 is not a whole number of days from 1 to 36500" in text
+    assert problems(machine, code=1)["config"] == "error"
+    config.write_text("[retention]\nttl_days = 90\n")
+    assert "is right again" in machine.json("status")["daemon"]["problems"][0]
+    machine.json("stop")
+    assert machine.json("status")["daemon"]["problems"] == []
+
+
 @pytest.mark.parametrize(
     "line", ["history src/a.py", "history --deleted", "history --search one", "du", "check", "pin last"]
 )

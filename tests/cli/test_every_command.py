@@ -17,7 +17,7 @@ from openoxide.cli import catalogue
 from openoxide.paths import APPLICATION_ID
 from tests.cli.answers import checkpoint, difference, planned, rewound, shown, status
 from tests.cli.harness import ENTRY, ROOT
-from tests.cli.test_commands import CHECKED, EXAMINED, JOINED, MOVED, PAUSED, WATCHED
+from tests.cli.test_commands import CHECKED, EXAMINED, JOINED, MEASURED, MOVED, PAUSED, WATCHED
 
 ITEM = checkpoint(name="named")
 ITEMS = {"ok": True, "items": [ITEM]}
@@ -40,13 +40,14 @@ LINES = {
     "projects join": ("projects join /a /b", {"projects_join": JOINED}),
     "du": (
         "du",
-        {"du": {"ok": True, "home": "/h", "total_bytes": 1, "freeable_bytes": 0, "parts": [], "worktrees": []}},
+        {"du": MEASURED},
     ),
     "check": ("check", {"check": CHECKED}),
     "repair": ("repair --dry-run", {}),
     "config list": ("config list", {}),
     "config get": ("config get retention.ttl_days", {}),
     "config set": ("config set retention.ttl_days 30d", {}),
+    "config unset": ("config unset retention.ttl_days", {}),
     "config edit": ("config edit", {}),
     "status": ("status", {"status": status([{}])}),
     "doctor": ("doctor", {"doctor": EXAMINED}),

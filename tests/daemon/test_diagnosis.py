@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from openoxide.daemon.diagnosis import SKEW_MS, TreeFacts, clock_problems, limit_problems, problems_of_tree
+from openoxide.daemon.diagnosis import (
+    SKEW_MS,
+    TreeFacts,
+    clock_problems,
+    config_problems,
+    copy_problems,
+    limit_problems,
+    problems_of_tree,
+    quota_problems,
+    reserve_problems,
+)
 
 SILENT = {"agent": "codex", "session": "s", "prompt": "p", "heard_at": "2026-11-29T12:00:00.000Z", "command": "end it"}
 NOW = 1_800_000_000_000
@@ -88,3 +98,62 @@ def test_limits_are_compared_with_what_is_watched(watches, limit, reasons, expec
 )
 def test_a_clock_that_cannot_be_right_is_told(now, newest, expected):
     assert kinds(clock_problems(now, newest)) == expected
+
+
+GB = 10**9
+
+
+@pytest.mark.parametrize(
+    ("stored", "quota", "expected"),
+    [
+        (0, 0, []),
+        (9 * GB, 0, []),
+        (89 * GB, 100 * GB, []),
+        (90 * GB, 100 * GB, [("quota_near", "note", False)]),
+        (100 * GB, 100 * GB, [("quota_near", "note", False)]),
+        (100 * GB + 1, 100 * GB, [("quota_exceeded", "warning", False)]),
+    ],
+)
+def test_a_quota_is_told_before_it_is_full(stored, quota, expected):
+    found = quota_problems("/src/app", "retention.quota_bytes", stored, quota)
+
+    assert kinds(found) == expected
+    for problem in found:
+        assert "/src/app" in problem.message
+        assert "config set retention.quota_bytes" in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("free", "least", "expected"),
+    [
+        (0, 0, []),
+        (11 * GB, 10 * GB, []),
+        (11 * GB - 1, 10 * GB, [("reserve_near", "note", False)]),
+        (10 * GB, 10 * GB, [("reserve_near", "note", False)]),
+        (10 * GB - 1, 10 * GB, [("reserve", "warning", False)]),
+        (0, 1, [("reserve", "warning", False)]),
+    ],
+)
+def test_a_disk_that_has_less_than_was_asked_to_stay_free_is_told(free, least, expected):
+    assert kinds(reserve_problems(free, least)) == expected
+
+
+def test_copies_of_the_store_are_told_with_what_deletes_them():
+    assert copy_problems("/h", {}) == []
+    (found,) = copy_problems("/my home", {"repair-2": 5 << 20, "repair-1": 1 << 20})
+    assert (found.kind, found.severity) == ("copies_left", "note")
+    assert "6 MiB: repair-1, repair-2" in found.message
+    assert "`rm -r '/my home/repair-1' '/my home/repair-2'`" in found.hint
+
+
+@pytest.mark.parametrize(
+    ("trouble", "waits", "strangers", "expected"),
+    [
+        ("", False, [], []),
+        ("wrong", False, [], [("config", "error", False)]),
+        ("wrong", True, [], [("config", "error", False)]),
+        ("", True, ["/p"], [("config_waits", "note", False), ("config_stranger", "warning", False)]),
+    ],
+)
+def test_settings_that_do_not_count_are_told(trouble, waits, strangers, expected):
+    assert kinds(config_problems(trouble, waits=waits, strangers=strangers)) == expected

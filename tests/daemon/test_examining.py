@@ -7,6 +7,8 @@ import os
 import pytest
 
 from openoxide.daemon.diagnosis import SKEW_MS
+from openoxide.settings import parse_settings
+from openoxide.taken import take_settings
 from tests.daemon.trouble import settled
 from tests.kit import tree_of
 from tests.kit.box import Box
@@ -97,9 +99,43 @@ def test_a_clock_that_went_back_is_told(box, clock):
 
 
 def test_what_is_wrong_with_the_configuration_is_told(box):
-    box.service.problems.append("config.toml: unknown key capture.nonsense")
+    box.home.config.touch(0o600)
+    box.home.config.write_text("[capture]\nnonsense = 1\n")
+    box.service.taken = take_settings(box.home)
 
     assert found(box) == [("config", False)]
+    box.home.config.write_text('[project."/never/watched".capture]\nquiet_ms = 70\n')
+    box.service.taken = taken = take_settings(box.home)
+    box.service.settings = taken.settings
+    assert found(box) == [("config_stranger", False)]
+    box.home.config.write_text("[capture]\nquiet_ms = 60\n")
+    assert found(box) == [("config_waits", False), ("config_stranger", False)]
+
+
+def test_what_is_used_up_of_what_the_settings_leave_is_told(box):
+    (box.root / "large").write_bytes(os.urandom(3_000_000))
+    box.checkpoint()
+    assert found(box) == []
+    text = f"[retention]\nmin_free_bytes = {10**14}\ntotal_quota_bytes = 1_000_000\n"
+    text += f"[project.'{box.root}'.retention]\nquota_bytes = 3_100_000\n"
+    box.service.settings = parse_settings(text, box.home.config)
+
+    assert found(box) == [("reserve", False), ("quota_exceeded", False), ("quota_near", False)]
+    (near,) = [item for item in box.call("doctor")["problems"] if item["kind"] == "quota_near"]
+    assert str(box.root) in near["message"]
+
+
+def test_copies_of_the_store_are_told(box):
+    (box.home.folder / "repair-20261130T120000000").mkdir(0o700)
+    for name in ("repair-20261130T120000000/timeline.db", "timeline.db.v1"):
+        place = box.home.folder / name
+        place.touch(0o600)
+        place.write_bytes(bytes(5 << 20))
+
+    (told,) = box.call("doctor")["problems"]
+
+    assert (told["kind"], told["severity"]) == ("copies_left", "note")
+    assert "10 MiB: repair-20261130T120000000, timeline.db.v1" in told["message"]
 
 
 def test_a_home_inside_a_watched_tree_is_told(tmp_path):

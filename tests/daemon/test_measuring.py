@@ -6,7 +6,11 @@ import os
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from openoxide.checkpoints.usage import PathUsage, largest, pattern_of
+from openoxide.settings import parse_settings
 from tests.kit import FakeClock
 from tests.kit.box import Box
 
@@ -109,8 +113,150 @@ def test_the_parts_are_the_whole_home(box):
     assert answer["total_bytes"] == sum(sizes.values())
 
 
+def test_the_kinds_are_the_whole_home_too(box):
+    (box.home.folder / "config.toml").write_text("[capture]\n")
+    for folder, name in (("spool", "x.json"), ("logs", "oxided.log"), ("repair-1", "timeline.db"), ("projects", "m")):
+        (box.home.folder / folder).mkdir(exist_ok=True)
+        (box.home.folder / folder / name).write_text("something")
+    (box.home.blobs / "00000099.pack.aside").write_bytes(bytes(100_000))
+    (box.home.folder / "timeline.db.v1").write_text("a copy of before")
+
+    answer = box.call("du")
+
+    sizes = {kind["name"]: kind["size_bytes"] for kind in answer["kinds"]}
+    assert answer["total_bytes"] == sum(sizes.values()) == sum(part["size_bytes"] for part in answer["parts"])
+
+    def on_disk(*patterns):
+        return sum(
+            p.stat().st_blocks * 512 for pattern in patterns for p in box.home.folder.glob(pattern) if p.is_file()
+        )
+
+    for kind, patterns in {
+        "spool": ["spool/*"],
+        "logs": ["logs/*"],
+        "aside": ["blobs/*.aside", "repair-1/*", "timeline.db.v1"],
+        "memory": ["projects/*"],
+        "settings": ["config.toml"],
+    }.items():
+        assert sizes[kind] == on_disk(*patterns) > 0, kind
+    assert sizes["database"] > 0
+    assert sizes["wal"] > 0  # how much of it is allocated may change any moment
+    assert sizes["history"] + sizes["dead"] == on_disk("blobs/*.pack", "blobs/big/*")
+    assert sizes["trash"] == 0
+
+
+def test_bytes_that_no_row_names_are_dead_weight(box):
+    before = {kind["name"]: kind["size_bytes"] for kind in box.call("du")["kinds"]}
+    (box.home.blobs / "00000099.pack").write_bytes(os.urandom(64 * KIB))
+
+    after = {kind["name"]: kind["size_bytes"] for kind in box.call("du")["kinds"]}
+
+    assert after["dead"] - before["dead"] == 64 * KIB
+    assert abs(after["history"] - before["history"]) < 16 * KIB  # of a file that grows blocks are allocated ahead
+
+
+def test_a_content_that_comes_again_is_no_new_one(box):
+    for text in (b"one", b"two", b"one", b"two"):
+        (box.root / "own").write_bytes(text * 10_000)
+        box.checkpoint()
+
+    own, other = box.call("du")["worktrees"]
+
+    assert own["recorded_bytes"] == 60 * KIB + 4 * 30_000
+    assert own["history_bytes"] == 60 * KIB + 2 * 30_000
+    assert own["dedup_ratio"] == round(own["recorded_bytes"] / own["history_bytes"], 2) > 1
+    assert own["compression_ratio"] == round(own["history_bytes"] / own["stored_bytes"], 2) > 1
+    assert (other["dedup_ratio"], other["compression_ratio"]) == (1, 1)
+    whole = box.call("du")
+    assert whole["dedup_ratio"] == round((own["recorded_bytes"] + 20 * KIB) / own["history_bytes"], 2)
+
+
+def test_a_project_is_all_its_worktrees_with_the_quota_that_leaves_them_most(box, tmp_path):
+    roots = [str(box.root), str(tmp_path / "other")]
+    box.call("projects_join", a=roots[0], b=roots[1])
+    box.service.settings = parse_settings(
+        f"[retention]\nquota_bytes = 1_000_000\n[project.'{roots[1]}'.retention]\nquota_bytes = 3_000_000",
+        box.home.config,
+    )
+
+    (project,) = box.call("du")["projects"]
+
+    assert (project["roots"], project["quota_bytes"]) == (roots, 3_000_000)
+    assert project["stored_bytes"] == project["unique_bytes"] == 60 * KIB
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern"),
+    [
+        (b"a.py", (b"", b".py")),
+        (b"src/a.py", (b"src", b".py")),
+        (b"src/b/c/a.tar.gz", (b"src", b".gz")),
+        (b"src/Makefile", (b"src", b"")),
+        (b".env", (b"", b"")),
+        (b"a/.env", (b"a", b"")),
+        (b"a/.env.local", (b"a", b".local")),
+        (b"a/end.", (b"a", b"")),
+        (b"a.d/b", (b"a.d", b"")),
+        (b"cache/x.0123456789abcdef", (b"cache", b"")),
+        (b"\xff/\xfe.\xfd", (b"\xff", b".\xfd")),
+    ],
+)
+def test_a_path_belongs_to_one_pattern(path, pattern):
+    assert pattern_of(path) == pattern
+
+
+PATHS = st.lists(
+    st.builds(
+        PathUsage,
+        st.sampled_from([b"a.py", b"b.py", b"src/a.py", b"src/x/b.py", b"src/c", b"data/d.bin", b"data/e.bin"]),
+        st.integers(1, 9),
+        st.integers(0, 99),
+    ),
+    unique_by=lambda item: item.path,
+)
+
+
+@given(PATHS, st.integers(1, 4))
+def test_what_takes_most_comes_first_and_patterns_lose_nothing(paths, limit):
+    most, patterns = largest(iter(paths), limit)
+
+    assert most == sorted(paths, key=lambda item: (-item.stored_bytes, item.path))[:limit]
+    _, whole = largest(iter(paths), 99)
+    assert patterns == whole[:limit]
+    assert [p.stored_bytes for p in whole] == sorted((p.stored_bytes for p in whole), reverse=True)
+    for found in whole:
+        its = [item for item in paths if pattern_of(item.path) == (found.folder, found.suffix)]
+        assert (found.contents, found.stored_bytes) == (
+            sum(item.contents for item in its),
+            sum(item.stored_bytes for item in its),
+        )
+    assert sum(p.contents for p in whole) == sum(item.contents for item in paths)
+
+
+def test_the_patterns_of_a_worktree_are_told(box):
+    (box.root / "src").mkdir()
+    for number in range(3):
+        (box.root / "src" / f"{number}.bin").write_bytes(os.urandom(30 * KIB))
+    box.checkpoint()
+
+    first, second = box.call("du")["worktrees"][0]["patterns"]
+
+    assert first == {"path": "src", "suffix": ".bin", "contents": 3, "stored_bytes": 90 * KIB}
+    assert second == {"path": "", "suffix": "", "contents": 3, "stored_bytes": 60 * KIB}
+
+
+def test_what_a_rewind_left_in_the_tree_is_counted(box):
+    assert box.call("du")["worktrees"][0]["staging_bytes"] == 0
+    (box.root / ".openoxide-staging").mkdir()
+    (box.root / ".openoxide-staging" / "left").write_bytes(bytes(4096))
+
+    assert box.call("du")["worktrees"][0]["staging_bytes"] == 4096
+
+
 def free(box):
-    return box.call("du")["freeable_bytes"]
+    answer = box.call("du")
+    assert answer["trash_bytes"] <= answer["freeable_bytes"]
+    return answer["freeable_bytes"]
 
 
 class TestFreeable:
@@ -130,7 +276,7 @@ class TestFreeable:
 
     def test_what_only_forgotten_checkpoints_hold(self, history):
         history.call("forget", checkpoints=["2"])
-        assert free(history) == 2 * KIB
+        assert free(history) == history.call("du")["trash_bytes"] == 2 * KIB
         history.call("forget", checkpoints=["3"])
         assert free(history) == 5 * KIB
         history.call("unforget", checkpoints=["2"])
@@ -159,3 +305,14 @@ class TestFreeable:
         assert free(history) == 3 * KIB
         history.call("undo")
         assert (history.root / "own").read_bytes() == b"now"
+
+    def test_what_no_checkpoint_ever_held_is_not_trash(self, box):
+        (box.root / "own").write_bytes(os.urandom(2 * KIB))
+        box.service.all_watched()[0].record()
+        (box.root / "own").write_bytes(b"now")
+        box.checkpoint()
+        box.clock.advance(2 * DAY_MS)
+        box.checkpoint()
+        box.clock.advance(2 * DAY_MS)
+
+        assert (free(box), box.call("du")["trash_bytes"]) == (2 * KIB, 0)

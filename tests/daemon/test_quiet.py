@@ -68,7 +68,7 @@ class Sealed:
 
 @contextmanager
 def sealer(seal: Sealed, quiet_ms: int, max_interval_ms: int = NEVER_MS):
-    running = QuietSealer(seal, quiet_ms, max_interval_ms)
+    running = QuietSealer(seal, lambda _: (quiet_ms, max_interval_ms))
     running.start()
     try:
         yield running
@@ -112,7 +112,7 @@ def test_what_a_checkpoint_holds_already_is_not_sealed_again():
 
 def test_a_stop_seals_nothing_more():
     sealed = Sealed()
-    running = QuietSealer(sealed, NEVER_MS, NEVER_MS)
+    running = QuietSealer(sealed, lambda _: (NEVER_MS, NEVER_MS))
     running.start()
     running.changed(1)
     running.stop()
@@ -145,7 +145,7 @@ def test_a_change_during_a_seal_is_a_new_burst():
             again.set()
 
     again = threading.Event()
-    running = QuietSealer(seal, 5, NEVER_MS)
+    running = QuietSealer(seal, lambda _: (5, NEVER_MS))
     running.start()
     running.changed(1)
     assert entered.wait(DEADLINE_S)

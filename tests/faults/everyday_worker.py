@@ -1,10 +1,10 @@
 """Everyday writes for the fault lab: ``python -m tests.faults.everyday_worker FOLDER SCENARIO``.
 
-``config`` sets the days to live twice, from a file with comments. ``rejected`` edits that file twice into what cannot be
-read; what was typed is acknowledged too. ``keeping`` pins, names, forgets and takes back the
-checkpoints of a small project. ``deleting`` deletes the history of a project, whose content is the only one in its file
-of the store, and begins another. ``mending`` rewinds a file whose copy in the store is damaged. Each step is
-acknowledged once it is promised.
+``taking`` starts twice from settings that differ. ``config`` sets the days to live twice, from a file with comments.
+``rejected`` edits that file twice into what cannot be read; what was typed is acknowledged too. ``keeping`` pins,
+names, forgets and takes back the checkpoints of a small project. ``deleting`` deletes the history of a project, whose
+content is the only one in its file of the store, and begins another. ``mending`` rewinds a file whose copy in the store
+is damaged. Each step is acknowledged once it is promised.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from openoxide import config
 from openoxide.errors import OpenOxideError
 from openoxide.paths import Home
+from openoxide.taken import take_settings
 from tests.faults.crashkit import ack, arm
 from tests.kit import FakeClock
 from tests.kit.box import Box
@@ -32,6 +33,17 @@ def set_days(folder: Path) -> None:
     arm()
     for days in ("20", "30"):
         config.change(home, "retention.ttl_days", [days])
+        ack(days)
+
+
+def take(folder: Path) -> None:
+    home = Home(folder / "home")
+    mine = folder / "mine"
+    home.config.symlink_to(mine)  # it is not this write that is to fail
+    arm()
+    for days in ("10", "20"):
+        mine.write_text(FIRST.replace("10", days))
+        take_settings(home)
         ack(days)
 
 
@@ -102,13 +114,18 @@ def mend(folder: Path) -> None:
     box.stop()
 
 
-SCENARIOS = {"config": set_days, "rejected": reject, "keeping": keep, "deleting": delete, "mending": mend}
+SCENARIOS = {
+    "taking": take,
+    "config": set_days,
+    "rejected": reject,
+    "keeping": keep,
+    "deleting": delete,
+    "mending": mend,
+}
 
 if __name__ == "__main__":
     try:
-        {"config": set_days, "rejected": reject, "keeping": keep, "deleting": delete, "mending": mend}[sys.argv[2]](
-            Path(sys.argv[1])
-        )
+        SCENARIOS[sys.argv[2]](Path(sys.argv[1]))
     except OpenOxideError as error:
         sys.stderr.write(f"{error.kind}: {error.message}\n")
         sys.exit(9)

@@ -14,6 +14,7 @@ import pytest
 from openoxide import config
 from openoxide.errors import UsageError
 from openoxide.paths import Home
+from openoxide.taken import take_settings
 from tests.faults.everyday_worker import FIRST, SECRET
 from tests.faults.lab import Lab, Outcome, points, sample_size, shim
 from tests.kit import FakeClock
@@ -60,6 +61,21 @@ def test_the_settings_are_the_old_or_the_new_ones(mode, tmp_path, so):
         assert home.config.read_text() == FIRST.replace("10", "40")
         assert stat.S_IMODE(home.config.stat().st_mode) == 0o600
         assert [path.name for path in home.folder.iterdir()] == ["config.toml"]
+
+
+@pytest.mark.parametrize("mode", ["kill", "torn", "eio"])
+def test_a_daemon_always_has_whole_settings_to_go_back_to(mode, tmp_path, so):
+    texts = [FIRST, FIRST.replace("10", "20")]
+    for folder, outcome in broken_runs(so, tmp_path, "taking", mode, 12):
+        home = Home(folder / "home")
+        started = len(outcome.acknowledged)
+        kept = home.used_config.read_text() if home.used_config.exists() else None
+        # what failed ended no start, and left the copy of before
+        assert kept in (
+            [None, *texts] if mode == "eio" else [*([None] if not started else []), *texts[max(0, started - 1) :]]
+        )
+        (folder / "mine").write_text("[wrong")
+        assert take_settings(home).settings.retention.ttl_days == {None: 0, texts[0]: 10, texts[1]: 20}[kept]
 
 
 @pytest.mark.parametrize("mode", ["kill", "torn", "eio"])

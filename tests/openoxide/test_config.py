@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from openoxide import config
 from openoxide.errors import ConflictError, FailedError, RefusedError, UsageError
+from openoxide.knobs import KNOBS, spelled
 from openoxide.paths import Home
 from openoxide.settings import NOT_BUILT, Settings, flat, load_settings
 
@@ -53,7 +54,7 @@ def home(tmp_path):
         ("capture.max_file_bytes", ["20MB"], 20_000_000),
         ("capture.max_file_bytes", ["20 mb"], 20_000_000),
         ("capture.max_file_bytes", ["1GiB"], 1 << 30),
-        ("capture.max_file_bytes", ["7B"], 7),
+        ("capture.max_file_bytes", ["7000B"], 7_000),
         ("capture.ignored_tree_files", ["12"], 12),
         ("capture.extra_skip", ["*.log", "data/"], ("*.log", "data/")),
         ("capture.extra_skip", [""], ()),
@@ -85,16 +86,19 @@ def test_a_value_is_stored_in_the_unit_of_its_key(home, key, words, value):
     ],
 )
 def test_a_value_is_spelled_in_the_largest_unit_that_holds_it(key, value, text):
-    assert config.spelled(key, value) == text
+    assert spelled(key, value) == text
 
 
-@given(
-    st.sampled_from([key for key, value in flat(Settings()).items() if isinstance(value, int)]), st.integers(0, 36_500)
+NUMBERS = [key for key, value in flat(Settings()).items() if isinstance(value, int)]
+IN_BOUNDS = st.sampled_from(NUMBERS).flatmap(
+    lambda key: st.tuples(st.just(key), st.integers(KNOBS[key].least, KNOBS[key].most))
 )
-def test_what_is_spelled_is_taken_back(key, value):
-    for scale in (1, 1_000, 1 << 20):
-        if value * scale <= config.most(key):
-            assert config.parse_value(key, [config.spelled(key, value * scale)]) == value * scale
+
+
+@given(IN_BOUNDS)
+def test_what_is_spelled_is_taken_back(pair):
+    key, value = pair
+    assert config.parse_value(key, [spelled(key, value)]) == value
 
 
 @pytest.mark.parametrize(
@@ -136,6 +140,7 @@ def test_a_key_that_nothing_honours_is_not_accepted(home, key):
     [
         ("retention.ttl_days", ["30d"], "ttl_days = 90", "ttl_days = 30"),
         ("capture.quiet_ms", ["2s"], "quiet_ms = 500", "quiet_ms = 2000"),
+        ("retention.thin.all_days", ["2d"], "90\n\n[capture]", "90\n\n[retention.thin]\nall_days = 2\n[capture]"),
         ("capture.max_interval_ms", ["9s"], "quiet_ms = 500\n", "quiet_ms = 500\nmax_interval_ms = 9000\n"),
     ],
 )
@@ -150,15 +155,23 @@ def test_comments_and_order_stay(home, key, words, old, new):
 @pytest.mark.parametrize(
     "text",
     [
-        "capture.quiet_ms = 5\n",
-        "capture = { quiet_ms = 5 }\n",
-        "[capture]\r\nquiet_ms = 5\r\n",
-        "[capture]\nquiet_ms = 0x5 # hex",
-        "[retention]\n[capture]\n'quiet_ms' = 5",
+        "capture.quiet_ms = 500\n",
+        "capture = { quiet_ms = 500 }\n",
+        "[capture]\r\nquiet_ms = 500\r\n",
+        "[capture]\nquiet_ms = 0x500 # hex",
+        "[retention]\n[capture]\n'quiet_ms' = 500",
+        "[retention]\nthin = { hourly_days = 8 }\n",
+        "retention.thin.hourly_days = 8\n",
     ],
 )
 @pytest.mark.parametrize(
-    ("key", "value"), [("capture.quiet_ms", 7), ("capture.max_file_bytes", 8), ("retention.ttl_days", 9)]
+    ("key", "value"),
+    [
+        ("capture.quiet_ms", 700),
+        ("capture.max_file_bytes", 8_000),
+        ("retention.ttl_days", 9),
+        ("retention.thin.all_days", 6),
+    ],
 )
 def test_every_way_to_write_a_table_is_understood(home, text, key, value):
     home.config.write_bytes(text.encode())
@@ -169,10 +182,7 @@ def test_every_way_to_write_a_table_is_understood(home, text, key, value):
     assert flat(load_settings(home.config)) == {**before, key: value}
 
 
-NUMBERS = [key for key, value in flat(Settings()).items() if isinstance(value, int)]
-
-
-@given(st.lists(st.tuples(st.sampled_from(NUMBERS), st.integers(0, 36_500)), max_size=6))
+@given(st.lists(IN_BOUNDS, max_size=6))
 def test_settings_are_what_was_set_last(tmp_path_factory, changes):
     home = Home(tmp_path_factory.mktemp("home"))
     home.config.write_text(WRITTEN)
@@ -229,12 +239,14 @@ def test_a_home_that_does_not_exist_is_made_for_its_owner_alone(tmp_path):
 
 
 def test_two_at_a_time_lose_nothing(home):
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda key: config.change(home, key, ["77"]), NUMBERS * 3))
+    def value(key: str) -> int:
+        return KNOBS[key].least + 7
 
-    assert {key: value for key, value in flat(load_settings(home.config)).items() if key in NUMBERS} == dict.fromkeys(
-        NUMBERS, 77
-    )
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: config.change(home, key, [str(value(key))]), NUMBERS * 3))
+
+    found = flat(load_settings(home.config))
+    assert {key: found[key] for key in NUMBERS} == {key: value(key) for key in NUMBERS}
 
 
 class TestEditing:
@@ -252,12 +264,12 @@ class TestEditing:
         assert not config.edit(home, lambda copy: seen.append(copy.read_text()))
 
         assert not home.config.exists()
-        assert tomllib.loads(seen[0]) == {"capture": {}, "retention": {}}
+        assert tomllib.loads(seen[0]) == {"capture": {}, "retention": {"thin": {}}}
         uncommented = seen[0].replace("# ", "").partition("\n")[2]
         home.config.write_text(uncommented)
         assert load_settings(home.config) == Settings()
 
-    @pytest.mark.parametrize("text", [b"[capture", b"# \xff", b"[capture]\nquiet = 1", b"[retention]\nquota_bytes = 1"])
+    @pytest.mark.parametrize("text", [b"[capture", b"# \xff", b"[capture]\nquiet = 1", b"[memory]\npolicy = 1"])
     def test_what_is_not_valid_is_kept_beside_the_file(self, home, text):
         home.config.write_text(WRITTEN)
 
@@ -277,7 +289,7 @@ class TestEditing:
 
     def test_what_somebody_else_changed_meanwhile_is_not_overwritten(self, home):
         def both(copy: Path) -> None:
-            copy.write_text("[capture]\nquiet_ms = 1\n")
+            copy.write_text("[capture]\nquiet_ms = 100\n")
             config.change(home, "retention.ttl_days", ["30"])
 
         with pytest.raises(ConflictError) as raised:
@@ -386,12 +398,125 @@ def test_what_is_no_file_is_told_without_waiting(home, make):
 
 
 @pytest.mark.parametrize(
-    ("key", "typed", "most"),
-    [("retention.ttl_days", "36501d", "36500 days"), ("capture.quiet_ms", "999999999d", "1000000000000 ms")],
+    ("key", "typed", "takes"),
+    [
+        ("retention.ttl_days", "36501d", "days from 1 to 36500, or 0 (for ever)"),
+        ("capture.quiet_ms", "999999999d", "ms from 50 to 3600000 (50ms to 1h)"),
+        ("capture.quiet_ms", "0", "ms from 50 to 3600000 (50ms to 1h)"),
+        ("retention.quota_bytes", "5", "bytes from 1000000 to 1000000000000000 (1MB to 1000TB), or 0 (no limit)"),
+    ],
 )
-def test_a_number_out_of_bounds_is_blamed_itself(home, key, typed, most):
+def test_a_number_out_of_bounds_is_blamed_itself(home, key, typed, takes):
     with pytest.raises(UsageError) as raised:
         config.change(home, key, [typed])
 
-    assert (repr(typed) in raised.value.message, raised.value.hint) == (True, f"at most {most}")
+    assert (repr(typed) in raised.value.message, raised.value.hint) == (True, f"it takes a whole number of {takes}")
     assert str(home.config) not in raised.value.message
+
+
+class TestOfAProject:
+    """``root`` names one."""
+
+    ROOT = "/src/my shop"
+
+    @pytest.fixture
+    def written(self, home):
+        home.config.write_text(WRITTEN)
+        return home
+
+    def test_what_it_has_of_its_own_comes_before_what_counts_for_all(self, written):
+        before, after = config.change(written, "retention.ttl_days", ["7d"], self.ROOT)
+
+        assert (before.value, before.source, after.value, after.source) == (90, "file", 7, "project")
+        assert config.entry(written, "retention.ttl_days").value == 90
+        assert config.entry(written, "retention.ttl_days", "/src/my").value == 90
+        found = {entry.key: entry.source for entry in config.entries(written, self.ROOT)}
+        assert {source: [key for key in found if found[key] == source] for source in ("file", "project")} == {
+            "file": ["capture.quiet_ms", "capture.extra_skip"],
+            "project": ["retention.ttl_days"],
+        }
+
+    def test_the_rest_of_the_file_stays(self, written):
+        config.change(written, "retention.thin.all_days", ["7d"], self.ROOT)
+        config.change(written, "capture.extra_skip", ["*.iso"], self.ROOT)
+
+        assert written.config.read_text() == WRITTEN + (
+            '\n[project."/src/my shop".retention.thin]\nall_days = 7\n'
+            '\n[project."/src/my shop".capture]\nextra_skip = ["*.iso"]\n'
+        )
+        assert {root: {entry.key: entry.value for entry in own} for root, own in config.overrides(written).items()} == {
+            self.ROOT: {"retention.thin.all_days": 7, "capture.extra_skip": ("*.iso",)}
+        }
+
+    @pytest.mark.parametrize("key", ["retention.total_quota_bytes", "retention.min_free_bytes"])
+    def test_what_is_one_for_the_whole_home_is_nobody_s_own(self, home, key):
+        for act in (lambda: config.change(home, key, ["2GB"], self.ROOT), lambda: config.unset(home, key, self.ROOT)):
+            with pytest.raises(UsageError, match="is one for all projects"):
+                act()
+        assert not home.config.exists()
+
+    @pytest.mark.parametrize("root", ["src", "/src/", "/src/../src", "/a\nb", "/a\udcff", ""])
+    def test_a_root_that_cannot_be_found_again_is_not_written(self, home, root):
+        with pytest.raises(FailedError, match="cannot be named"):
+            config.change(home, "retention.ttl_days", ["7d"], root)
+        assert not home.config.exists()
+
+
+class TestUnset:
+    def test_the_default_counts_again_and_the_rest_stays(self, home):
+        home.config.write_text(WRITTEN)
+
+        before, after = config.unset(home, "retention.ttl_days")
+
+        assert (before.value, before.source, after.value, after.source) == (90, "file", 30, "default")
+        assert home.config.read_text() == WRITTEN.replace("ttl_days = 90\n", "")
+
+    def test_of_a_project_what_counts_for_all_counts_again(self, home):
+        home.config.write_text(WRITTEN)
+        config.change(home, "retention.ttl_days", ["7"], "/p")
+
+        before, after = config.unset(home, "retention.ttl_days", "/p")
+
+        assert (before.value, after.value, after.source) == (7, 90, "file")
+
+    @pytest.mark.parametrize("root", [None, "/p"])
+    @pytest.mark.parametrize("text", [None, "", WRITTEN, '[project."/p".capture]\n'])
+    def test_what_is_not_there_is_no_change(self, home, text, root):
+        if text is not None:
+            home.config.write_text(text)
+
+        before, after = config.unset(home, "retention.trash_days", root)
+
+        assert before == after
+        assert (home.config.read_text() if home.config.exists() else None) == text
+
+    def test_a_key_that_is_not_known_is_refused(self, home):
+        with pytest.raises(UsageError, match="there is no setting"):
+            config.unset(home, "retention.ttl")
+
+
+ROOTS = st.sampled_from([None, "/p", "/p/q", "/with 'quotes' and \"these\"", "/caf\N{LATIN SMALL LETTER E WITH ACUTE}"])
+
+
+@given(st.lists(st.tuples(IN_BOUNDS, ROOTS, st.booleans()), max_size=8))
+def test_any_changes_leave_what_a_dictionary_would(tmp_path_factory, changes):
+    home = Home(tmp_path_factory.mktemp("home"))
+    home.config.write_text(WRITTEN)
+    expected: dict[str | None, dict[str, object]] = {
+        None: {"retention.ttl_days": 90, "capture.extra_skip": ("*.log",), "capture.quiet_ms": 500}
+    }
+    for (key, value), root, keep in changes:
+        if root is not None and KNOBS[key].whole:
+            continue
+        own = expected.setdefault(root, {})
+        if keep:
+            config.change(home, key, [str(value)], root)
+            own[key] = value
+        else:
+            config.unset(home, key, root)
+            own.pop(key, None)
+    for root, own in expected.items():
+        holding = flat(Settings()) | expected[None] | own
+        assert {entry.key: entry.value for entry in config.entries(home, root)} == holding
+        settings = load_settings(home.config)
+        assert flat(settings if root is None else settings.of(os.fsencode(root))) == holding

@@ -7,7 +7,8 @@ from dataclasses import fields
 import pytest
 
 from openoxide.errors import FailedError, UsageError
-from openoxide.settings import CaptureSettings, RetentionSettings, Settings, load_settings
+from openoxide.knobs import KNOBS, allowed
+from openoxide.settings import CaptureSettings, RetentionSettings, Settings, ThinSettings, fits, flat, load_settings
 
 
 def test_without_a_file_everything_is_the_default(tmp_path):
@@ -23,10 +24,24 @@ def test_without_a_file_everything_is_the_default(tmp_path):
         ("[capture]\nquiet_ms = 50", Settings(capture=CaptureSettings(quiet_ms=50))),
         ('capture.extra_skip = ["*.log", "data/"]', Settings(capture=CaptureSettings(extra_skip=("*.log", "data/")))),
         ("[capture]\nextra_skip = []", Settings()),
+        ("[retention.thin]\n", Settings()),
         (
-            "[capture]\nmax_file_bytes = 1\nignored_file_bytes = 2\n[retention]\nttl_days = 7",
+            "[retention]\ntrash_days = 1\nquota_bytes = 2000000\ntotal_quota_bytes = 3000000\nmin_free_bytes = 4",
             Settings(
-                capture=CaptureSettings(max_file_bytes=1, ignored_file_bytes=2), retention=RetentionSettings(ttl_days=7)
+                retention=RetentionSettings(
+                    trash_days=1, quota_bytes=2_000_000, total_quota_bytes=3_000_000, min_free_bytes=4
+                )
+            ),
+        ),
+        (
+            "[retention.thin]\nhourly_days = 30",
+            Settings(retention=RetentionSettings(thin=ThinSettings(hourly_days=30))),
+        ),
+        (
+            "[capture]\nmax_file_bytes = 2048\nignored_file_bytes = 2\n[retention]\nttl_days = 7",
+            Settings(
+                capture=CaptureSettings(max_file_bytes=2048, ignored_file_bytes=2),
+                retention=RetentionSettings(ttl_days=7),
             ),
         ),
     ],
@@ -42,23 +57,27 @@ def test_what_is_written_replaces_a_default(tmp_path, document, settings):
     [
         ("[capture", "not valid TOML"),
         ("a = 1", "unknown section [a]"),
-        ("capture = 1", "unknown section [capture]"),
+        ("capture = 1", "capture = 1 is not a table"),
         ("[web]\nport = 1", "unknown section [web]"),
         ("[capture]\nquiet = 1", "unknown key capture.quiet"),
-        ("[capture]\nquiet_ms = -1", "capture.quiet_ms = -1 is not a whole number of 0 or more"),
-        ('[capture]\nquiet_ms = "2s"', "capture.quiet_ms = '2s' is not a whole number of 0 or more"),
-        ("[capture]\nquiet_ms = 1.5", "capture.quiet_ms = 1.5 is not a whole number of 0 or more"),
-        ("[capture]\nquiet_ms = true", "capture.quiet_ms = True is not a whole number of 0 or more"),
-        ("[capture]\nquiet_ms = [1]", "capture.quiet_ms = [1] is not a whole number of 0 or more"),
-        ("[capture]\nextra_skip = 1", "capture.extra_skip = 1 is not a list of names"),
-        ('[capture]\nextra_skip = "a"', "capture.extra_skip = 'a' is not a list of names"),
-        ("[capture]\nextra_skip = [1]", "capture.extra_skip = [1] is not a list of names"),
+        ("[capture]\nquiet_ms = -1", "capture.quiet_ms = -1 is not a whole number of ms from 50 to 3600000"),
+        ('[capture]\nquiet_ms = "2s"', "capture.quiet_ms = '2s' is not a whole number of ms from 50 to 3600000"),
+        ("[capture]\nquiet_ms = 1.5", "capture.quiet_ms = 1.5 is not a whole number of ms from 50 to 3600000"),
+        ("[capture]\nquiet_ms = true", "capture.quiet_ms = True is not a whole number of ms from 50 to 3600000"),
+        ("[capture]\nquiet_ms = [1]", "capture.quiet_ms = [1] is not a whole number of ms from 50 to 3600000"),
+        ("[capture]\nextra_skip = 1", "capture.extra_skip = 1 is not a list of up to 1000 patterns of one line"),
+        ('[capture]\nextra_skip = "a"', "capture.extra_skip = 'a' is not a list of up to 1000 patterns of one line"),
+        ("[capture]\nextra_skip = [1]", "capture.extra_skip = [1] is not a list of up to 1000 patterns of one line"),
         ("[retention]\nttl_days = 1979-05-27", "retention.ttl_days"),
-        ("[retention]\nttl_days = 36501", "a whole number of 0 or more, up to 36500"),
+        ("[retention]\nttl_days = 36501", "a whole number of days from 1 to 36500, or 0 (for ever)"),
         ("[capture]\nquiet_ms = 1000000000001", "capture.quiet_ms = 1000000000001 is not"),
-        ("retention = 1", "unknown section [retention]"),
-        ("[retention]\nquota_bytes = 1", "key retention.quota_bytes is not built yet"),
-        ("[retention.thin]\nhourly = 1", "key retention.thin is not built yet"),
+        ("retention = 1", "retention = 1 is not a table"),
+        ("[retention.thin]\nhourly = 1", "unknown key retention.thin.hourly"),
+        ("[retention]\nthin = 1", "retention.thin = 1 is not a table"),
+        (
+            "retention.thin.all_days = -1",
+            "retention.thin.all_days = -1 is not a whole number of days from 0 to 36500",
+        ),
         ("[summarizer]\ncommand = 'x'", "section [summarizer] is not built yet"),
     ],
 )
@@ -84,7 +103,70 @@ def test_what_cannot_be_read_is_told(tmp_path):
         load_settings(tmp_path)
 
 
-@pytest.mark.parametrize("section", [CaptureSettings, RetentionSettings])
-def test_every_key_carries_its_unit_or_is_a_list(section):
+@pytest.mark.parametrize("section", [CaptureSettings, RetentionSettings, ThinSettings])
+def test_every_key_carries_its_unit_or_is_a_list_or_a_table(section):
     for key in fields(section):
-        assert key.name.endswith(("_bytes", "_ms", "_days", "_files")) or key.name == "extra_skip"
+        assert key.name.endswith(("_bytes", "_ms", "_days", "_files")) or key.name in ("extra_skip", "thin")
+
+
+def test_a_project_has_its_own_and_the_rest_from_all(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text(
+        "[retention]\nttl_days = 90\ntrash_days = 3\n"
+        '[project."/src/a".retention]\nttl_days = 7\nthin = { all_days = 5 }\n[project."/src/b"]\n'
+    )
+
+    settings = load_settings(path)
+
+    assert (settings.of(b"/src/a").retention.ttl_days, settings.of(b"/src/a").retention.trash_days) == (7, 3)
+    assert settings.of(b"/src/a").retention.thin == ThinSettings(all_days=5)
+    assert settings.of(b"/src/a").capture == CaptureSettings()
+    for other in (b"/src/b", b"/src/a/inner", b"/src", b"/src/a\xff"):
+        assert settings.of(other).retention == RetentionSettings(ttl_days=90, trash_days=3)
+
+
+@pytest.mark.parametrize(
+    ("document", "named"),
+    [
+        ("project = 1", "project = 1 is not a table"),
+        ('[project]\n"/p" = 1', "project.'/p' = 1 is not a table"),
+        ("[project.p.retention]\nttl_days = 7", "project 'p' is not the absolute path of a root"),
+        ('[project."/p/"]', "project '/p/' is not the absolute path of a root"),
+        ('[project."/p".retention]\nttl_days = -1', "project '/p': retention.ttl_days = -1 is not a whole number"),
+        ('[project."/p".retention]\nttl = 1', "project '/p': unknown key retention.ttl"),
+        ('[project."/p".web]', "project '/p': unknown section [web]"),
+        ('[project."/p".memory]', "project '/p': section [memory] is not built yet"),
+        ('[project."/p".retention]\nmin_free_bytes = 1', "project '/p': retention.min_free_bytes is one for all"),
+    ],
+)
+def test_what_is_wrong_with_a_project_is_refused_by_its_name(tmp_path, document, named):
+    path = tmp_path / "config.toml"
+    path.write_text(document)
+    with pytest.raises(UsageError) as caught:
+        load_settings(path)
+    assert named in caught.value.message
+    assert caught.value.message.startswith(str(path))
+    assert caught.value.hint
+
+
+def test_each_key_is_told_of_and_its_default_is_allowed():
+    assert set(flat(Settings())) == set(KNOBS)
+    for key, value in flat(Settings()).items():
+        assert fits(key, value), key
+
+
+@pytest.mark.parametrize("key", [key for key, value in flat(Settings()).items() if isinstance(value, int)])
+def test_the_bounds_of_a_key_are_what_it_takes(key):
+    knob = KNOBS[key]
+    assert fits(key, knob.least)
+    assert fits(key, knob.most)
+    assert not fits(key, knob.most + 1)
+    assert not fits(key, -1)
+    assert fits(key, 0) == (knob.least == 0 or bool(knob.zero))
+    assert str(knob.least) in allowed(key)
+    assert str(knob.most) in allowed(key)
+
+
+@pytest.mark.parametrize("item", ["", "a\nb", "a\rb", "a\0b", "\udcff", "x" * 4_097])
+def test_a_pattern_is_one_line_of_text(item):
+    assert not fits("capture.extra_skip", ("fine", item))
