@@ -8,9 +8,11 @@ learned after it was recorded. ``live`` is the newest row of each path with the 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from openoxide.checkpoints import swapping
+from openoxide.checkpoints.migrating import drop_unfinished, migrate, settle, statements
 from openoxide.db import Database
 from openoxide.errors import NewerStoreError, StoreReadOnlyError
 from openoxide.paths import APPLICATION_ID
@@ -122,49 +124,62 @@ create index blob_frame on blob(frame);
 MIGRATIONS: tuple[str, ...] = (M0001, M0002)
 
 
-def open_timeline(path: Path) -> Database:
-    """``timeline.db`` with the newest schema. A store of a newer version is left untouched, down to its last byte."""
+def open_timeline(path: Path, migrations: Sequence[str] = MIGRATIONS) -> Database:
+    """``timeline.db`` with the newest schema: a store of an older version is migrated (migrating.py) before it is opened
+    for writing, one of a newer version is left untouched, down to its last byte.
+    """
     # a repair that was killed may have left what is to take its place
     swapping.finish(path)
-    # for reading first: the pragmas of a writer alone would change the file. An empty one is a store to be
-    if path.exists() and path.stat().st_size:
-        database = Database(path, read_only=True)
-        try:
-            check_version(database)
-        except StoreReadOnlyError:
-            # a rollback journal is there only until WAL mode is set: whoever made the file was killed at that, and only a
-            # writer can take back what it had begun (SQLite: File Locking And Concurrency, hot journals)
-            if not os.path.exists(f"{path}-journal"):
-                raise
-        finally:
-            database.close()
+    reached = _reached(path, migrations)
+    if 0 < reached < len(migrations):
+        migrate(path, reached, migrations)
+    else:
+        drop_unfinished(path)
     database = Database(path)
-    _migrate(database)
+    _create(database, migrations)
     return database
 
 
-def check_version(database: Database) -> int:
+def _reached(path: Path, migrations: Sequence[str]) -> int:
+    """The schema version of what is there; 0 where that is no store yet."""
+    if not path.exists() or not path.stat().st_size:
+        return 0
+    # for reading first: the pragmas of a writer alone would change the file. An empty one is a store to be
+    database = Database(path, read_only=True)
+    try:
+        return check_version(database, migrations)
+    except StoreReadOnlyError:
+        # a rollback journal is there only until WAL mode is set, and while a migration sets the file right: whoever wrote
+        # it was killed at that, and only a writer can take back what it had begun (SQLite: File Locking And Concurrency,
+        # hot journals)
+        if not os.path.exists(f"{path}-journal"):
+            raise
+    finally:
+        database.close()
+    settle(path)
+    return _reached(path, migrations)
+
+
+def check_version(database: Database, migrations: Sequence[str] = MIGRATIONS) -> int:
     """The schema version reached. Raises NewerStoreError when this program is too old for it."""
     with database.reading() as db:
         reached = int(db.execute_sql("pragma user_version").fetchone()[0])
-    if reached > len(MIGRATIONS):
+    if reached > len(migrations):
         raise NewerStoreError(
-            f"{database.path} has schema version {reached}, this program knows {len(MIGRATIONS)}",
+            f"{database.path} has schema version {reached}, this program knows {len(migrations)}",
             hint="upgrade openoxide, or use another OPENOXIDE_HOME",
         )
     return reached
 
 
-def _migrate(database: Database) -> None:
-    reached = check_version(database)
-    if reached == len(MIGRATIONS):
+def _create(database: Database, migrations: Sequence[str]) -> None:
+    if check_version(database, migrations) == len(migrations):
         return
     with database.writing() as db:
-        for script in MIGRATIONS[reached:]:
-            # one by one: executescript would commit the open transaction first (Python, sqlite3)
-            for statement in filter(str.strip, script.split(";\n")):
+        for script in migrations:
+            for statement in statements(script):
                 db.execute_sql(statement)
         db.execute_sql(f"pragma application_id = {APPLICATION_ID}")
-        # with the tables: a migration that was killed is done again as a whole (test_schema.py)
-        db.execute_sql(f"pragma user_version = {len(MIGRATIONS)}")
+        # with the tables: a store whose making was killed is made again as a whole (test_schema.py)
+        db.execute_sql(f"pragma user_version = {len(migrations)}")
     database.fold_wal()  # the application id has to stand in the file itself: it tells a home of ours (openoxide.removal)

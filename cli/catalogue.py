@@ -32,6 +32,8 @@ COMMANDS = {
     "du": Entry("du", "du", "show what is stored where, and for what"),
     "check": Entry("check", "check", "look whether the store holds what it says"),
     "repair": Entry("repair", "repair", "mend what check finds, and mark what is lost"),
+    "backup": Entry("backup", "backup", "copy the home into a folder, or bring such a copy up to date"),
+    "restore-home": Entry("backup", "restore_home", "make a home out of a backup"),
     "config list": Entry("config", "list_all", "list the settings, and where each comes from"),
     "config get": Entry("config", "get", "print one setting"),
     "config set": Entry("config", "change", "change one setting"),

@@ -23,6 +23,7 @@ _ARGUMENTS = {
     "A": "checkpoint",
     "B": "checkpoint",
     "PATH": "path",
+    "DIR": "directory",
     "KEY": f"={' '.join(flat(Settings()))}",
 }
 _OPTIONS = {"WHEN": "checkpoint", "DIR": "directory", "PATH": "directory"}

@@ -41,6 +41,7 @@ START_SECONDS = 10.0
 SILENCE_SECONDS = 600.0
 ANSWER_SECONDS = 10.0
 POLL_SECONDS = 0.02
+MIGRATING = "timeline.db.migrating"  # what openoxide.checkpoints.migrating works on, without what that imports
 MAX_LINE_BYTES = 64 << 10
 
 
@@ -121,6 +122,7 @@ class Caller:
 
     def _connect(self) -> socket.socket:
         launch: Launch | None = None
+        latest = time.monotonic() + SILENCE_SECONDS
         deadline = time.monotonic() + START_SECONDS
         try:
             while True:
@@ -134,7 +136,11 @@ class Caller:
                 except OSError as error:
                     reason = error.strerror or error
                     raise DaemonUnreachableError(f"cannot connect to {self._path}: {reason}") from error
-                if time.monotonic() > deadline:
+                now = time.monotonic()
+                # a store of an older version is migrated before the daemon listens, and that takes as long as it is large
+                if now < latest and os.path.exists(os.path.join(os.path.dirname(self._path), MIGRATING)):
+                    deadline = now + START_SECONDS
+                if now > deadline:
                     message = f"no daemon answered on {self._path} within {START_SECONDS:g} s"
                     hint = "the daemon's log lies in logs beside it"
                     raise DaemonUnreachableError(message, hint=hint) from failure

@@ -10,6 +10,7 @@ from openoxide.daemon.caller import Caller
 
 if TYPE_CHECKING:
     from openoxide.daemon.protocol import Items, ProgressCallback
+    from openoxide.daemon.protocol.backups import BackupAnswer
     from openoxide.daemon.protocol.checkpoints import (
         CheckpointObject,
         ForgetAnswer,
@@ -44,6 +45,9 @@ class Client(Caller):
         """``sample``: the percentage of all contents that is read; drawn by ``seed``, which is made up where it is None."""
         request = _given(read_data=read_data, sample=sample, seed=seed)
         return cast("CheckAnswer", self.call("check", request, progress))
+
+    def backup(self, to: str, *, dry_run: bool = False, progress: ProgressCallback | None = None) -> BackupAnswer:
+        return cast("BackupAnswer", self.call("backup", {"to": to, "dry_run": dry_run}, progress))
 
     def projects(self) -> Items:
         return cast("Items", self.call("projects", {}))

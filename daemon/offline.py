@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ from typing import Any
 from openoxide import __version__
 from openoxide.checkpoints import store
 from openoxide.checkpoints.model import Worktree
-from openoxide.checkpoints.schema import check_version
+from openoxide.checkpoints.schema import MIGRATIONS, check_version, open_timeline
 from openoxide.checkpoints.timeline import Timeline
 from openoxide.clock import SystemClock
 from openoxide.daemon import mending
 from openoxide.daemon.answers import time_or_none
+from openoxide.daemon.operations import backing
 from openoxide.daemon.operations.checking import checked
 from openoxide.daemon.operations.looking import View, holds
 from openoxide.daemon.operations.measuring import measured
@@ -47,10 +48,9 @@ def answer(name: str, request: dict[str, Any], environ: Mapping[str, str]) -> di
         )
     if not home.timeline_db.exists():
         raise StoreReadOnlyError(f"{home.folder} cannot be written and holds no store", hint="make it writable")
-    with _database(home.timeline_db) as database:
+    with _database(home.timeline_db) as stored, _newest(stored) as database:
         if name == "check":
-            return _checked(database, home, request)
-        check_version(database)
+            return {**checked(database, home, request, lambda _: None, lambda: None)}
         timeline = Timeline(home, read_only=database)
         try:
             if name == "status":
@@ -75,11 +75,9 @@ def _settings(home: Home) -> Settings:
     return Settings()
 
 
-def _checked(database: Database, home: Home, request: dict[str, Any]) -> dict[str, Any]:
-    # that a damaged database does not tell its version is one of the problems, and no reason to look no further
-    with suppress(StoreDamagedError):
-        check_version(database)
-    return {**checked(database, home, request, lambda _: None, lambda: None)}
+def restore_home(request: dict[str, Any], report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """``restore-home``: there is no daemon before there is a home."""
+    return {**backing.restore_home(request, report)}
 
 
 @contextmanager
@@ -93,12 +91,38 @@ def _database(file: Path) -> Iterator[Database]:
     try:
         check_version(database)
     except OpenOxideError:
-        with tempfile.TemporaryDirectory(prefix="openoxide-") as folder:
-            for source in (file, wal):
-                shutil.copyfile(source, Path(folder) / source.name)
-            yield Database(Path(folder) / file.name, read_only=True)
+        with _copied(file, wal) as copy:
+            yield Database(copy, read_only=True)
     else:
         yield database
+
+
+@contextmanager
+def _copied(*files: Path) -> Iterator[Path]:
+    """The first of ``files`` in a folder of ours, with the others beside it."""
+    with tempfile.TemporaryDirectory(prefix="openoxide-") as folder:
+        for source in files:
+            if source.exists():
+                shutil.copyfile(source, Path(folder) / source.name)
+        yield Path(folder) / files[0].name
+
+
+@contextmanager
+def _newest(database: Database) -> Iterator[Database]:
+    """The database with the tables that this version reads: a copy is migrated where it is an older one."""
+    reached = 0
+    # that a damaged database does not tell its version is one of the problems of a check, and no reason to look no further
+    with suppress(StoreDamagedError):
+        reached = check_version(database)
+    if not 0 < reached < len(MIGRATIONS):
+        yield database
+        return
+    with _copied(database.path, database.path.with_name(database.path.name + "-wal")) as copy:
+        migrated = open_timeline(copy)
+        try:
+            yield migrated
+        finally:
+            migrated.close()
 
 
 def _find(timeline: Timeline, named: bytes) -> Worktree:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from openoxide.clock import rfc3339
 from openoxide.daemon.operations import (
+    backing,
     checking,
     checkpointing,
     declaring,
@@ -63,6 +64,7 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "status": watching.status,
     "du": measuring.du,
     "check": checking.check,
+    "backup": backing.backup,
     "stop": watching.stop,
     "checkpoint": checkpointing.checkpoint,
     "pin": keeping.pin,

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from openoxide.checkpoints import journal, store
+from openoxide.checkpoints.migrating import drop_old_stores
 from openoxide.checkpoints.model import Checkpoint, Trigger, Worktree
 from openoxide.checkpoints.timeline import Timeline
 from openoxide.checkpoints.tree import identity_of
@@ -63,6 +64,7 @@ class Service:
 
     def start(self) -> None:
         """Take up every watched worktree; each is compared with its record in the background. What hooks left follows."""
+        drop_old_stores(self.home.timeline_db, self.clock.now_ms())
         with self.timeline.database.reading() as db:
             known = [worktree for worktree in store.worktrees(db) if worktree.watching]
             newest = {worktree.id: store.CheckpointQuery(db, worktree.id).newest() for worktree in known}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import peewee
 
 from openoxide.errors import FailedError, StoreDamagedError, StoreFullError, StoreReadOnlyError
-from openoxide.fileio import require_descriptors
+from openoxide.fileio import fsync_file, require_descriptors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,6 +172,18 @@ class Database:
             busy, _, _ = self._writer.execute_sql("pragma wal_checkpoint(truncate)").fetchone()
         return not busy
 
+    def copy_to(self, target: Path) -> None:
+        """A consistent copy in a new file, durable when this returns; whoever writes meanwhile goes on."""
+        # an own file from the start: SQLite would make it with the rights that the umask leaves
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        with self.looking() as reader, opened(target) as copy:
+            # whoever is killed here starts over: no journal, and one sync at the end
+            copy.execute("pragma journal_mode = off")
+            copy.execute("pragma synchronous = off")
+            # all pages at once: in steps it starts again at each commit of the writer (measured: 766 times in 15 s)
+            reader.connection().backup(copy, pages=-1)
+        fsync_file(target)
+
     def close(self) -> None:
         """Close every connection; the last one folds the WAL into the file."""
         while True:
@@ -182,6 +194,18 @@ class Database:
         if self._writer is not None:
             with self._lock:
                 self._writer.close()
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection in autocommit mode to a file that no other one of this process has open."""
+    with _translated(path):
+        connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+        try:
+            connection.execute("pragma mmap_size = 0")
+            yield connection
+        finally:
+            connection.close()
 
 
 def _quoted(path: Path) -> str:

@@ -61,6 +61,15 @@ def read_regular(path: Path, *, follow: bool = True) -> bytes:
         return file.read()
 
 
+def fsync_file(path: Path) -> None:
+    """Make the bytes of a file durable. Of a database this process has open it would give up the locks (fcntl(2))."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def fsync_folder(folder: Path) -> None:
     """Make the entries of ``folder`` durable."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -87,7 +87,7 @@ def help_section(title: str) -> str:
 @cache
 def commands() -> set[str]:
     """The names in the command table of the root help; a name may have two words."""
-    return set(re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", help_section("Commands"), re.MULTILINE))
+    return set(re.findall(r"^  ([a-z]+(?:[ -][a-z]+)?)  ", help_section("Commands"), re.MULTILINE))
 
 
 def test_examples_are_found():

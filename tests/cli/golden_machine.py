@@ -37,7 +37,7 @@ from tests.kit import FakeClock
 
 NOON_MS = 1_796_040_000_000
 NEVER_MS = 10**9
-MEASURING = tuple(f"$ oxide-ctl {command}" for command in ("du", "projects", "uninstall"))
+MEASURING = tuple(f"$ oxide-ctl {command}" for command in ("du", "projects", "uninstall", "backup", "restore-home"))
 SHARE = re.compile(r" *\b\d+%|(?<=stands) [\d.]+|(?<=takes) 1/[\d.]+")
 SIZE = re.compile(r" *\b\d+(\.\d)? ([KMG]i)?B\b")
 

@@ -63,6 +63,22 @@ CHECKED = {"ok": True, "problems": [], "problem_count": 0, "checked": {}, "bytes
     "unnamed": [],
     "unnamed_count": 0,
 }
+BACKED_UP = {
+    "ok": True,
+    "dry_run": False,
+    "to": "/disk",
+    "home": "/home/ada/.openoxide",
+    "updated": True,
+    "files": 12,
+    "bytes": 5_000_000,
+    "copied_files": 2,
+    "copied_bytes": 70_000,
+    "free_bytes": 9_000_000_000,
+    "checkpoints": 31,
+    "same_disk": False,
+    "skipped": [],
+    "notes": [],
+}
 HERE = "/work"
 PLAIN_REWIND = {"checkpoint": "42", "exact": False, "conflict": "keep", "touch": False, "paths": [], "dry_run": False}
 ONLY_P = {**{key: value for key, value in PLAIN_REWIND.items() if key != "checkpoint"}, "turn": "p"}
@@ -77,6 +93,8 @@ ASKED = [
     ("check", "check", CHECKED, {"read_data": False}),
     ("check --read-data", "check", CHECKED, {"read_data": True}),
     ("check --sample 2.5% --seed 7", "check", CHECKED, {"read_data": False, "sample": 2.5, "seed": 7}),
+    ("backup /disk", "backup", BACKED_UP, {"to": "/disk", "dry_run": False}),
+    ("backup disk --dry-run", "backup", BACKED_UP, {"to": f"{HERE}/disk", "dry_run": True}),
     ("stop", "stop", {"ok": True}, {}),
     ("watch", "watch", WATCHED, {"path": HERE, "allow_broad": False}),
     ("watch sub --allow-broad", "watch", WATCHED, {"path": f"{HERE}/sub", "allow_broad": True}),
@@ -215,9 +233,8 @@ def test_json_is_the_daemons_answer_in_one_object(run, daemon, line, name, answe
 def test_every_command_is_asked_for_here():
     asked = {line if line in catalogue.COMMANDS else line.split(" -")[0] for line, *_ in ASKED}
 
-    # two act by themselves and are in test_end_to_end_projects.py and test_end_to_end_repair.py, the third may not fail and is
-    # in test_completion.py
-    elsewhere = {"uninstall", "repair", "completion"}
+    # three act by themselves (test_end_to_end_projects.py, _repair.py, _backup.py), one may not fail (test_completion.py)
+    elsewhere = {"uninstall", "repair", "restore-home", "completion"}
     without_daemon = {name for name in catalogue.COMMANDS if name.startswith("config ")}
     assert catalogue.COMMANDS.keys() - without_daemon - elsewhere <= {
         " ".join(line.split()[:words]) for line in asked for words in (1, 2)

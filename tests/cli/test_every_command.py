@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from openoxide.checkpoints.backing_up import back_up
 from openoxide.cli import catalogue
 from openoxide.paths import APPLICATION_ID
+from tests.checkpoints.stores import Store
 from tests.cli.answers import checkpoint, difference, planned, rewound, shown, status
 from tests.cli.harness import ENTRY, ROOT
-from tests.cli.test_commands import CHECKED, EXAMINED, JOINED, MEASURED, MOVED, PAUSED, WATCHED
+from tests.cli.test_commands import BACKED_UP, CHECKED, EXAMINED, JOINED, MEASURED, MOVED, PAUSED, WATCHED
 
 ITEM = checkpoint(name="named")
 ITEMS = {"ok": True, "items": [ITEM]}
@@ -44,6 +46,8 @@ LINES = {
     ),
     "check": ("check", {"check": CHECKED}),
     "repair": ("repair --dry-run", {}),
+    "backup": ("backup disk", {"backup": BACKED_UP}),
+    "restore-home": ("restore-home disk --home there --dry-run", {}),
     "config list": ("config list", {}),
     "config get": ("config get retention.ttl_days", {}),
     "config set": ("config set retention.ttl_days 30d", {}),
@@ -96,7 +100,17 @@ def line(daemon, name):
     daemon.answers |= answers
     if name in ("uninstall", "repair"):
         make_home(daemon.home)
+    if name == "restore-home":
+        make_backup(Path.cwd() / "disk", Path.cwd() / "elsewhere")
     return text.split()
+
+
+def make_backup(target: Path, folder: Path) -> None:
+    """A backup of a home in ``folder`` that holds nothing yet."""
+    folder.mkdir()
+    store = Store(folder)
+    back_up(store.database, store.home, target, program="0", now_ms=0)
+    store.close()
 
 
 def make_home(home: Path) -> None:

@@ -106,6 +106,7 @@ WINDOW = {"agent": "claude", "session": "s-1"}
         (lambda c: c.du(), "du", {}),
         (lambda c: c.check(), "check", {"read_data": False}),
         (lambda c: c.check(sample=5.0, seed=1), "check", {"read_data": False, "sample": 5.0, "seed": 1}),
+        (lambda c: c.backup("/d"), "backup", {"to": "/d", "dry_run": False}),
         (lambda c: c.watch("/w"), "watch", {"path": "/w", "allow_broad": False}),
         (lambda c: c.watch("/", allow_broad=True), "watch", {"path": "/", "allow_broad": True}),
         (lambda c: c.unwatch("/w"), "unwatch", {"path": "/w", "delete_history": False, "dry_run": False}),

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 import openoxide
+from openoxide.checkpoints.migrating import UNFINISHED
+from openoxide.daemon import caller
 from openoxide.daemon.client import Client
 from openoxide.daemon.launch import daemon_argv, last_words, scrubbed
 from openoxide.daemon.logs import FILE_BYTES, FILES_KEPT
@@ -105,6 +107,19 @@ def test_a_call_starts_the_daemon_that_is_not_there(client):
     pid = client.call("ping", {})["pid"]
     assert pid != os.getpid()
     assert client.call("ping", {})["pid"] == pid
+
+
+@pytest.mark.parametrize("migrates", [True, False])
+def test_a_daemon_that_migrates_is_waited_for_beyond_the_usual(client, openoxide_home, monkeypatch, migrates):
+    monkeypatch.setattr(caller, "START_SECONDS", 0.0)  # no daemon is there so soon
+    openoxide_home.mkdir(mode=0o700)
+    assert f"timeline.db{UNFINISHED}" == caller.MIGRATING
+    if migrates:
+        (openoxide_home / caller.MIGRATING).touch()
+        assert client.call("ping", {})["ok"] is True
+    else:
+        with pytest.raises(DaemonUnreachableError):
+            client.call("ping", {})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="open files are seen through /proc")

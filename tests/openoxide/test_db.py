@@ -264,3 +264,32 @@ def test_where_the_guard_refuses_nothing_is_read_by_a_new_connection(database):
     database.guard = guard
     with pytest.raises(FailedError, match="moved"):
         values(database)
+
+
+def test_a_copy_holds_what_was_committed_while_somebody_writes(database, tmp_path):
+    insert(database, 1)
+    with database.writing() as db:
+        db.execute_sql("insert into t values(2)")
+        # as a backup does it: on a thread of its own, while the writer is in the middle
+        copying = threading.Thread(target=database.copy_to, args=(tmp_path / "copy.db",))
+        copying.start()
+        copying.join()
+    copy = Database(tmp_path / "copy.db", read_only=True, immutable=True)
+    assert values(copy) == [1]
+    copy.close()
+    assert values(database) == [1, 2]
+    assert sorted(found.name for found in tmp_path.iterdir() if "copy" in found.name) == ["copy.db"]
+    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("there", ["file", "link"])
+def test_a_copy_never_takes_the_place_of_anything(database, tmp_path, there):
+    target, outside = tmp_path / "copy.db", tmp_path / "outside"
+    outside.write_bytes(b"mine")
+    if there == "link":
+        target.symlink_to(outside)
+    else:
+        target.write_bytes(b"mine")
+    with pytest.raises(FileExistsError):
+        database.copy_to(target)
+    assert target.read_bytes() == outside.read_bytes() == b"mine"

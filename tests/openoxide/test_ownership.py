@@ -36,6 +36,8 @@ def write(home, *names):
         ([], False),
         (["config.toml"], False),
         (["oxided.lock", "logs/oxided.log"], False),
+        (["timeline.db.v1", "timeline.db.migrating"], False),
+        (["timeline.db.vault"], True),
         (["notes.txt"], True),
         (["config.toml", "notes.txt"], True),
         (["logs/theirs"], True),
