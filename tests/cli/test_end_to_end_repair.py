@@ -67,12 +67,12 @@ def test_a_store_beside_a_daemon_is_mended_and_the_daemon_goes_on(machine, two):
 
 def test_a_store_that_no_daemon_starts_on_is_made_again(machine, two):
     machine.json("stop")
-    zero_page(machine, "frame")
+    zero_page(machine, "meta")
     assert machine.failure("status", code=7)["kind"] == "store_damaged"
 
     done = machine.json("repair", "--yes")
 
-    assert any("table frame" in text for text in done["structure"])
+    assert any("table meta" in text for text in done["structure"])
     assert machine.json("check", "--read-data")["problems"] == []
     machine.json("rewind", "old", "--yes")
     assert (two / "src" / "a.py").read_text() == "one\n"

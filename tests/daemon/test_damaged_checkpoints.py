@@ -13,6 +13,7 @@ import pytest
 from openoxide.daemon.mending import repair
 from openoxide.errors import StoreDamagedError
 from tests.kit.box import Box
+from tests.kit.recorded import wait_for_full_pass
 
 NAMES = ("a", "b", "c")
 
@@ -28,6 +29,7 @@ def box(tmp_path):
     box.stop()
     box.start()
     box.watch()
+    wait_for_full_pass(box)  # else it may seal in the middle of the writing
     for name in NAMES:
         (box.root / name).write_text(f"second {name}\n")
     box.checkpoint("second")
@@ -44,6 +46,7 @@ def changed_while_stopped(box, change):
     answer = repair(box.home, dry_run=False, report=lambda _: None)
     box.start()
     box.watch()
+    wait_for_full_pass(box)
     return answer
 
 
