@@ -26,6 +26,7 @@ def doubtful(db: Transaction, checkpoint: Checkpoint) -> set[bytes]:
     if checkpoint.coverage.cause != DAMAGED:
         return set()
     worktree, seq = checkpoint.worktree, checkpoint.seq
+    # the first is the best one: what holds there still holds at fewer later ones
     (proven,) = raw(db).execute(_NEXT, (worktree, seq, DAMAGED)).fetchone()
     if proven is not None:
         return set(rows.changed_paths(db, worktree, seq, proven))

@@ -202,6 +202,7 @@ def settle(db: sqlite3.Connection) -> Iterator[Fix]:
     yield from _proven(db)
     yield from _lost_states(db)
     yield from _applied(db, _REST)
+    # a place that was given up may have been the last content of its frame
     db.execute("delete from frame where id not in (select frame from blob)")
     db.execute("delete from meta where key like 'damaged:%'")
     yield from _live(db)
@@ -227,6 +228,7 @@ def _apart(db: sqlite3.Connection) -> Iterator[Fix]:
     """
     query = "select worktree, seq from version group by worktree, seq having count(*) > 1"
     places = db.execute(query).fetchall()
+    # all at once before anything moves: a mark may come to lie where another pair is
     for worktree, seq in places:
         paths = db.execute("select path from version where worktree = ? and seq = ?", (worktree, seq)).fetchall()
         for at, (path,) in enumerate(paths):

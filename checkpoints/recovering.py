@@ -60,6 +60,7 @@ class Recovering:
 
     def find(self, wanted: Collection[BlobHash]) -> dict[BlobHash, Mended]:
         """Those of ``wanted`` whose bytes are somewhere."""
+        # the cheapest first, and a tree last: what it holds may change while it is read
         for look in (self._in_place, self._in_files, self._in_trees):
             if left := {name for name in wanted if name not in self.found}:
                 look(left)

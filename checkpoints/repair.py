@@ -94,6 +94,7 @@ class Repairing:
                 if newly_lost or any(fix.loses for fix in self._fixes) or self._structure:
                     # what no row names any more may be what an older copy of this database names: set aside, not deleted
                     stored.reserve_packs(db, 0)
+            # after all that is written, so that what is judged is what takes the place of the old one
             lost = self._judged(fresh)
             fresh.fold_wal()
         finally:
@@ -222,6 +223,7 @@ def _insert(db: sqlite3.Connection, table: Table, rows: Iterable[tuple[object, .
             db.execute(insert, row)
         except sqlite3.IntegrityError:
             refused += 1
+    # of these nobody knows how many there were: the structure tells of them (Repair.structure)
     # where a part could not be read, the rows before it come twice
     return 0 if is_repeated else refused
 

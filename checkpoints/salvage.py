@@ -100,6 +100,7 @@ class Salvage:
             try:
                 yield from self._db.execute(f"{select} where {table.key} between ? and ?", (low, high)).fetchall()
             except _REFUSED:
+                # a single row that is refused is gone; nothing smaller can be asked for
                 if low < high:
                     middle = (low + high) // 2
                     ranges += [(middle + 1, high), (low, middle)]

@@ -46,6 +46,7 @@ def keep(db: Transaction, read: tuple[int, int], reached: Progress, damaged: Col
     connection.executemany(
         "insert or replace into meta(key, value) values(?, ?)", [(_AT, reached.at), (_WHEN, reached.ms)]
     )
+    # what was damaged and is sound now was mended, or its row belongs to another content
     connection.execute(
         f"delete from meta where key like '{_DAMAGED}%'"  # noqa: S608
         f" and cast(substr(key, {len(_DAMAGED) + 1}) as integer) between ? and ?",

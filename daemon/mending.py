@@ -32,6 +32,7 @@ def repair(home: Home, *, dry_run: bool, report: ProgressCallback) -> RepairAnsw
     if dry_run:
         with tempfile.TemporaryDirectory(prefix="openoxide-") as folder:
             return _made(home, Path(folder), report, write=False)[0]
+    # as a daemon does: none can start meanwhile, and two repairs cannot meet
     instance = acquire(home)
     try:
         with write_errors("the home", StoreReadOnlyError):
@@ -49,6 +50,7 @@ def _repaired(home: Home, report: ProgressCallback) -> RepairAnswer:
         answer, is_needed = _made(home, folder, report, write=True)
         if not is_needed:
             return answer
+        # first the folder that is to stay: once the new database counts, the old one is nowhere else
         kept = folder.with_suffix("")
         os.rename(folder / _NEW, swapping.repairing(file))
         os.rename(folder, kept)
