@@ -17,12 +17,13 @@ from openoxide.db import Transaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """Names below ``blobs/``: files that are ``missing``, or ``short`` of what rows name in them; packs that were set
-    ``aside``; the rest of what no daemon makes there, or makes as something else, is ``foreign``.
+    """Names below ``blobs/``: files that are ``missing``, or ``short`` of what rows name in them, or may not be read
+    (``shut``); packs that were set ``aside``; the rest of what no daemon makes there, or makes as something else, is ``foreign``.
     """
 
     missing: tuple[str, ...] = ()
     short: tuple[str, ...] = ()
+    shut: tuple[str, ...] = ()
     aside: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
 
@@ -31,9 +32,13 @@ def take_inventory(db: Transaction, blobs: Path, foreign: Iterable[str]) -> Inve
     """Look at every file that a row names; ``foreign``: what else is known to be there and not ours."""
     needed = {pack_name(number): size for number, size in stored.pack_sizes(db).items()}
     needed |= {f"{BIG}/{name.hex()}": size for name, size in stored.big_sizes(db).items()}
-    missing, short = [], []
+    missing, short, shut = [], [], []
     for name, size in needed.items():
-        there = _size(blobs / name)
+        try:
+            there = _size(blobs / name)
+        except PermissionError:
+            shut.append(name)
+            continue
         if there is None:
             missing.append(name)
         elif there < size:
@@ -41,16 +46,21 @@ def take_inventory(db: Transaction, blobs: Path, foreign: Iterable[str]) -> Inve
     return Inventory(
         missing=tuple(sorted(missing)),
         short=tuple(sorted(short)),
+        shut=tuple(sorted(shut)),
         aside=tuple(sorted(path.name for path in blobs.glob("*.pack.aside"))),
         foreign=tuple(sorted(foreign)),
     )
 
 
 def _size(path: Path) -> int | None:
-    """How large the file is; None where there is none."""
+    """How large the file is; None where there is none. Raises PermissionError for one that may not be read."""
     try:
         # a link is followed: a pack may have been moved to another disk
         found = os.stat(path)
+    except PermissionError:
+        raise
     except OSError:
         return None
+    if not os.access(path, os.R_OK):
+        raise PermissionError
     return found.st_size if stat.S_ISREG(found.st_mode) else None

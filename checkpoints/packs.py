@@ -33,7 +33,7 @@ from openoxide.checkpoints.frames import (
 from openoxide.checkpoints.hashing import HASH_BYTES, Hasher
 from openoxide.checkpoints.model import BlobHash
 from openoxide.errors import StoreDamagedError
-from openoxide.fileio import fsync_folder, require_descriptors, write_all
+from openoxide.fileio import fsync_folder, require_readable, write_all
 
 PACK_BYTES = 64 << 20
 # from here on a content is copied in pieces and never held in memory (test_reading.py)
@@ -202,7 +202,7 @@ class Packs:
             return decompress(payload, place, size, dictionary)
         # a damaged frame may claim any size
         except (OSError, zstandard.ZstdError, MemoryError, ValueError, OverflowError) as error:
-            require_descriptors(error)
+            require_readable(error)
             raise StoreDamagedError(f"pack {place.pack} cannot be read at {place.offset}: {error}") from error
 
     def _payload(self, place: Place) -> bytes:
@@ -233,7 +233,7 @@ class Packs:
             # a link is followed: a pack may have been moved to another disk
             found = os.stat(file, dir_fd=folder.fd())
         except OSError as error:
-            require_descriptors(error)
+            require_readable(error)
             return None
         return found.st_size if stat.S_ISREG(found.st_mode) else None
 
@@ -279,7 +279,7 @@ class Packs:
         try:
             source = open(name.hex(), "rb", opener=self._bigs.opener)  # noqa: SIM115 - the stream reader closes it
         except OSError as error:
-            require_descriptors(error)
+            require_readable(error)
             raise StoreDamagedError(f"blob {name.hex()[:12]} cannot be opened: {error}") from error
         return io.BufferedReader(_Unpacked(source, name), _CHUNK)
 

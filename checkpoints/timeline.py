@@ -79,16 +79,26 @@ class Timeline:
     """
 
     def __init__(self, home: Home, *, read_only: Database | None = None) -> None:
+        self._path, self._writes = home.timeline_db, read_only is None
         self.database = read_only or open_timeline(home.timeline_db)
         self.blobs = Blobs(self.database, home, read_only=read_only is not None)
-        self.standing = Standing([home.folder, home.timeline_db, home.blobs, home.blobs / BIG])
-        if read_only is None:
+        # a WAL that is deleted goes on to take commits, which are gone with us: so nothing is promised in it:
+        # see tests/cli/test_end_to_end_trouble.py
+        wal = [path for path in self.database.side_files() if path.exists()]
+        self.standing = Standing([home.folder, home.timeline_db, *wal, home.blobs, home.blobs / BIG])
+        if self._writes:
             self.database.guard = self.standing.require
 
     def close(self) -> None:
         """Close files and connections."""
         self.blobs.close()
         self.database.close()
+        # a database that came in the place of ours would take in what stands in our WAL, and be neither then: SQLite
+        # leaves that behind where the file was moved (pager.c, databaseIsUnmoved)
+        if self._writes and not self.standing.leads(self._path):
+            for path in self.database.side_files():
+                if self.standing.leads(path):
+                    path.unlink(missing_ok=True)
 
     @contextmanager
     def live(self, worktree: int) -> Iterator[Live]:

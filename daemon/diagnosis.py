@@ -172,6 +172,10 @@ def store_problems(found: Inventory) -> list[Problem]:
             text = f"files of the store are {how}: {len(names)}, first blobs/{names[0]}"
             hint = "bring them back from a backup if there is one; else `oxide-ctl repair --dry-run` says what can be mended"
             problems.append(Problem("store_damaged", ERROR, text, hint))
+    if found.shut:
+        text = f"files of the store may not be read: {len(found.shut)}, first blobs/{found.shut[0]}"
+        hint = "give their owner the rights back with `chmod -R u+rwX` on the home; nothing is lost"
+        problems.append(Problem("store_shut", ERROR, text, hint))
     if found.aside:
         text = f"packs of another timeline.db were set aside: {len(found.aside)}, first blobs/{found.aside[0]}"
         hint = "stop the daemon and bring that timeline.db back with them, renamed to .pack; or delete them if nothing is missed"

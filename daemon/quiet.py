@@ -35,6 +35,7 @@ class QuietSealer:
         self._seal = seal
         self._waits = waits
         self._bursts: dict[int, Burst] = {}
+        self._told: dict[int, str] = {}
         self._condition = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="quiet-sealer", daemon=True)
@@ -67,8 +68,12 @@ class QuietSealer:
         while (worktree := self._next()) is not None:
             try:
                 self._seal(worktree)
+                self._told.pop(worktree, None)
             except OpenOxideError as error:
-                log.warning("quiet checkpoint failed: %s", error)
+                # a disk that stays full is tried again and again, and told of once
+                if self._told.get(worktree) != str(error):
+                    log.warning("quiet checkpoint failed: %s", error)
+                self._told[worktree] = str(error)
             except Exception:  # the sealer must outlive a fault in one worktree; the next change tries again
                 log.exception("quiet checkpoint failed")
 

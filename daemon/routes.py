@@ -31,7 +31,14 @@ from openoxide.daemon.operations import (
 )
 from openoxide.daemon.operations.looking import View
 from openoxide.daemon.requests import Request, path
-from openoxide.errors import NotFoundError, RefusedError, RootVanishedError
+from openoxide.errors import (
+    FailedError,
+    NotFoundError,
+    RefusedError,
+    RootVanishedError,
+    StoreFullError,
+    StoreReadOnlyError,
+)
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Handler, Reporter
@@ -39,6 +46,8 @@ if TYPE_CHECKING:
 
 NOT_RECORDED = (NotFoundError, RefusedError, RootVanishedError)
 """Why nothing can be added to a history that can still be read: not watched, paused, gone."""
+NOT_RECORDABLE = (StoreFullError, StoreReadOnlyError, FailedError)
+"""What the store says to it: no room, no right, somebody else has it."""
 
 LOOKING: Mapping[str, Callable[[View, Request], Any]] = {
     "diff": looking.diff,
@@ -115,15 +124,19 @@ def _diff(service: Service) -> Handler:
 
 
 def _history(service: Service) -> Handler:
-    """A history ends with what stands there now, where that is watched and not paused."""
+    """A history ends with what stands there now, where that is watched, not paused, and can be recorded."""
 
     def handle(request: Request, report: Reporter) -> Any:
-        with suppress(*NOT_RECORDED), service.using(path(request)) as watched:
-            watched.record()
+        trouble = ""
+        try:
+            with suppress(*NOT_RECORDED), service.using(path(request)) as watched:
+                watched.record()
+        except NOT_RECORDABLE as error:
+            trouble = error.message
         worktree = service.known(path(request))
         answer = recalling.history(service.view(worktree), request, report)
-        if worktree.paused_ms is None:
-            return answer
-        return {**answer, "note": f"paused since {rfc3339(worktree.paused_ms)}: what changed since then is not in this"}
+        if worktree.paused_ms is not None:
+            trouble = f"paused since {rfc3339(worktree.paused_ms)}"
+        return {**answer, "note": f"{trouble}: what changed since then is not in this"} if trouble else answer
 
     return handle

@@ -301,7 +301,7 @@ class Service:
         for watched in self.all_watched():
             if slept_ms and watched.attached:
                 watched.open_gap(SUSPEND)
-            if watched.held:
+            if watched.held or watched.trouble:  # what failed is tried again, whether anything changes or not
                 self._sealer.changed(watched.worktree.id)
             if watched.is_due(self.clock.boot_ms()):
                 self.background.submit(f"full pass {watched.worktree.id}", partial(self._look_again, watched))

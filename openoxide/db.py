@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, LifoQueue
 from typing import TYPE_CHECKING
@@ -162,6 +162,10 @@ class Database:
             raise
         return reader
 
+    def side_files(self) -> tuple[Path, Path]:
+        """The WAL and what its readers share; they are there while a database in that mode is open."""
+        return self.path.with_name(f"{self.path.name}-wal"), self.path.with_name(f"{self.path.name}-shm")
+
     def fold_wal(self) -> bool:
         """Copy the WAL back into the file; whether all of it could be copied."""
         if self._writer is None:
@@ -193,6 +197,9 @@ class Database:
                 break
         if self._writer is not None:
             with self._lock:
+                # of a WAL that was deleted this is the last chance, and closing leaves it to others who have it open
+                with suppress(peewee.DatabaseError):
+                    self._writer.execute_sql("pragma wal_checkpoint(passive)").fetchone()
                 self._writer.close()
 
 
@@ -246,6 +253,9 @@ def _translation(path: Path, error: Exception) -> Exception:
     text = str(error)
     if "disk is full" in text:
         return StoreFullError("the disk that holds the store is full", hint="free some space and try again")
+    if "is locked" in text:
+        hint = "close what has it open, such as a database browser or a backup, and try again"
+        return FailedError(f"{path} is held by another program: {text}", hint=hint)
     if "unable to open" in text:
         _require_openable(path)
     if "readonly" in text or "unable to open" in text:

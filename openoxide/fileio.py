@@ -99,6 +99,18 @@ def require_descriptors(error: BaseException) -> None:
         ) from error
 
 
+def require_readable(error: BaseException) -> None:
+    """Raises FailedError where ``error`` tells nothing about what a stored file holds: none can be opened any more, or
+    this one may not be read.
+    """
+    require_descriptors(error)
+    if isinstance(error, PermissionError):
+        raise FailedError(
+            f"the content store may not be read: {error.strerror}",
+            hint="give its owner the rights back with `chmod -R u+rwX` on the home; nothing is lost",
+        ) from error
+
+
 @contextmanager
 def write_errors(what: str, unwritable: type[OpenOxideError] = FailedError) -> Iterator[None]:
     """Failures to write ``what`` as errors a user can act on; ``unwritable`` where the right to write is missing."""

@@ -31,11 +31,15 @@ class Standing:
         self.on_loss()
         return False
 
+    def leads(self, path: Path) -> bool:
+        """Whether one of the paths leads to what it led to."""
+        return path in self._identities and _identity(path) == self._identities[path]
+
     def require(self) -> None:
         """Raises FailedError where one leads elsewhere, or nowhere."""
         if not self.holds():
             raise FailedError(
-                f"{self._home} was moved or replaced while its daemon ran",
+                f"{self._home} was moved, or something in it was moved or replaced, while its daemon ran",
                 hint="that daemon ends now; the next command starts one for the home that OPENOXIDE_HOME names",
             )
 

@@ -180,3 +180,25 @@ def test_the_first_checkpoint_is_of_the_command_that_asked_for_it(tmp_path):
         box.watch()
 
         assert [item["trigger"] for item in box.call("log")["items"]] == ["manual"]
+
+
+def test_a_failure_that_stays_is_logged_once_and_again_when_it_comes_back(caplog):
+    outcomes: list[Exception | None] = [FailedError("full"), FailedError("full"), None, FailedError("full")]
+    done = threading.Semaphore(0)
+
+    def seal(_worktree: int) -> None:
+        try:
+            if (error := outcomes.pop(0)) is not None:
+                raise error
+        finally:
+            done.release()
+
+    with caplog.at_level(logging.WARNING):
+        running = QuietSealer(seal, lambda _: (1, NEVER_MS))
+        running.start()
+        for _ in range(4):
+            running.changed(1)
+            assert done.acquire(timeout=DEADLINE_S)
+        running.stop()
+
+    assert caplog.text.count("quiet checkpoint failed: full") == 2

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from openoxide import db as db_module
 from openoxide.db import PAGE_SIZE, Database
 from openoxide.errors import FailedError, StoreDamagedError, StoreFullError, StoreReadOnlyError
 from tests.kit.limits import file_size_limit
@@ -228,6 +229,15 @@ def test_damage_is_told_as_damage(tmp_path, damage):
 def test_a_table_that_is_missing_is_damage(database):
     with pytest.raises(StoreDamagedError), database.reading() as db:
         db.execute_sql("select * from missing")
+
+
+def test_a_database_that_somebody_else_holds_is_told_with_what_to_do(database, monkeypatch):
+    monkeypatch.setattr(db_module, "BUSY_TIMEOUT_S", 0.01)
+    other = Database(database.path)
+    with database.writing(), pytest.raises(FailedError, match="is held by another program") as caught:
+        insert(other, 1)
+    other.close()
+    assert "close what has it open" in caught.value.hint
 
 
 def test_any_other_fault_is_a_plain_failure(database):

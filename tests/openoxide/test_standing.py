@@ -43,8 +43,10 @@ def test_what_a_path_leads_to_is_what_counts(folder, change, holds):
 
     change(folder)
 
+    assert (standing.leads(folder) and standing.leads(folder / "blobs")) is holds
+    assert not standing.leads(folder / "new"), "it was not one of them"
     assert standing.holds() is holds
     assert bool(told) is not holds
     if not holds:
-        with pytest.raises(FailedError, match="home was moved or replaced"):
+        with pytest.raises(FailedError, match="home was moved, or something in it was"):
             standing.require()
