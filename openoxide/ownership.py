@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from openoxide.errors import RefusedError
+from openoxide.ids import ID_BYTES, is_letters
 from openoxide.paths import APPLICATION_ID, Home
 from openoxide.settings import SECTIONS
 
 DATABASE, UNINSTALLED, LOCK = "timeline.db", "timeline.db.uninstalled", "oxided.lock"
 CONFIG = "config.toml"
+MEMORIES = "projects"  # what is in it is the user's own: told to be of this home, and never ours to delete
 KINDS = {
     "oxided.sock": stat.S_IFSOCK,
     "logs": stat.S_IFDIR,
@@ -110,8 +112,11 @@ def is_link_of_ours(name: str, mode: int) -> bool:
 def is_half_made(folder: int, found: Mapping[str, Found]) -> bool:
     """Whether there is nothing but ours, and no history yet: what `config set` or a daemon that could not start left."""
     return not _is_of_others(folder, found) and all(
-        is_ours(name, entry.mode)
-        and (stat.S_ISDIR(entry.mode) or not name.startswith(_HISTORY) or _is_empty(folder, name, entry))
+        name == MEMORIES
+        or (
+            is_ours(name, entry.mode)
+            and (stat.S_ISDIR(entry.mode) or not name.startswith(_HISTORY) or _is_empty(folder, name, entry))
+        )
         for name, entry in found.items()
     )
 
@@ -170,10 +175,21 @@ def is_foreign(home: Home) -> bool:
         folder = os.open(os.path.realpath(home.folder), FOLDER)
         try:
             found = all_below(folder)
-            named = all(_has_our_name(name) for name in found)
+            named = all(_has_our_name(name) or (name == MEMORIES and _holds_memories(folder)) for name in found)
             return not databases(folder, found) and (not named or _is_of_others(folder, found))
         finally:
             os.close(folder)
+    return False
+
+
+def _holds_memories(folder: int) -> bool:
+    """Whether all that is in ``projects`` is named by an id of ours: the name alone is common."""
+    with suppress(OSError):
+        inner = os.open(MEMORIES, FOLDER, dir_fd=folder)
+        try:
+            return all(len(name) == 2 * ID_BYTES and is_letters(name) for name in os.listdir(inner))
+        finally:
+            os.close(inner)
     return False
 
 

@@ -42,6 +42,10 @@ def write(home, *names):
         (["config.toml", "notes.txt"], True),
         (["logs/theirs"], True),
         (["src/config.toml"], True),
+        (["projects/kkkkkkkkkkkkkkkk"], False),
+        (["projects/my-app"], True),
+        (["projects/kkkkkkkkkkkkkkkk", "projects/notes.txt"], True),
+        (["projects"], True),
     ],
 )
 def test_a_folder_is_foreign_where_one_thing_in_it_is(home, names, foreign):

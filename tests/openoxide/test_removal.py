@@ -43,6 +43,7 @@ FOREIGN = (
     "spool/4711.json",
     "sub/oxided.lock",
     "blobs/sub/00000001.pack",
+    "projects/kkkkkkkkkkkkkkkk/memory/MEMORY.md",
 )
 
 
@@ -85,6 +86,18 @@ def test_what_is_not_ours_stays_and_is_named(home, name):
     assert next(iter(done.left)) in (name, *map(str, Path(name).parents))
     assert (home.folder / name).read_text() == "x" * 10
     assert [path for path in home.folder.rglob("*") if path.is_file()] == [home.folder / name]
+
+
+def test_notes_stay_and_do_not_stop_a_removal_that_is_done_again(home):
+    write(home, "projects/kkkkkkkkkkkkkkkk/memory/MEMORY.md")
+
+    for _ in range(2):
+        assert remove(home, keep_history=False).left == {"projects": "not_ours"}
+    assert (home.folder / "projects/kkkkkkkkkkkkkkkk/memory/MEMORY.md").exists()
+    write(home, "config.toml")
+    assert list(remove(home, keep_history=False).removed) == ["config.toml", "oxided.lock"], (
+        "nor does a home without a history"
+    )
 
 
 @pytest.mark.parametrize("name", ["blobs", "logs", "blobs/big", "config.toml"])
