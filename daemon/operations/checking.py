@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -12,11 +11,12 @@ from openoxide.checkpoints import store
 from openoxide.checkpoints.affected import Affected, affected
 from openoxide.checkpoints.check import Problem, ProblemKind
 from openoxide.checkpoints.verifying import Check, Reading, Unnamed, unnamed_files
+from openoxide.daemon.operations.breathing import Breath
 from openoxide.daemon.protocol import path_entry, printable
 from openoxide.daemon.protocol.health import AffectedObject, CheckAnswer, CheckProblem
 from openoxide.daemon.requests import Request, flag, number
 from openoxide.db import Database
-from openoxide.errors import FailedError, StoreDamagedError, UsageError
+from openoxide.errors import StoreDamagedError, UsageError
 from openoxide.health import ERROR, WARNING, home_problems
 from openoxide.paths import Home
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from openoxide.daemon.service import Service
 
 MOST_PROBLEMS, MOST_NAMED = 200, 20
-# a thread that seals waits for the interpreter no longer than that at a time, and then has it for a while
-_WORK_SECONDS, _REST_SECONDS = 0.001, 0.001
 
 _ROWS_HINT = "keep a copy of the home before anything else; `oxide-ctl restore` still copies what is sound out of it"
 _FILES_HINT = (
@@ -45,24 +43,8 @@ _WARNINGS = frozenset({ProblemKind.MODE, ProblemKind.FOREIGN})
 
 def check(service: Service, request: Request, report: Reporter) -> CheckAnswer:
     """``check``."""
-    breathe = _Breath(service.stop_requested.is_set)
+    breathe = Breath("check", service.stop_requested.is_set)
     return checked(service.timeline.database, service.home, request, report, breathe)
-
-
-class _Breath:
-    """Lets others go first; ends the check where the daemon does."""
-
-    def __init__(self, is_ending: Callable[[], bool]) -> None:
-        self._is_ending = is_ending
-        self._since = time.monotonic()
-
-    def __call__(self) -> None:
-        if time.monotonic() - self._since < _WORK_SECONDS:
-            return
-        if self._is_ending():
-            raise FailedError("the daemon ends, and the check with it", hint="check again")
-        time.sleep(_REST_SECONDS)
-        self._since = time.monotonic()
 
 
 def checked(
