@@ -200,7 +200,10 @@ class Database:
         another = peewee.SqliteDatabase(str(self.path), pragmas=list(_BESIDE_PRAGMAS), thread_safe=False)
         try:
             with _translated(self.path):
+                self.guard()
                 another.connect()
+                # as for a reader: a first read opens the WAL, by path as well
+                another.execute_sql("pragma schema_version").fetchone()
                 self.guard()
                 yield another
         finally:
