@@ -236,7 +236,8 @@ class Applier:
                 for _, fd in found.files:
                     os.close(fd)
                 return
-            self._record_strays(operation, found)
+            with self._timeline.blobs.adding():
+                self._record_strays(operation, found)
             # a folder may be a whole tree of somebody's: it is never read through, stored or deleted, only listed
             if not found.folders:
                 self._delete_folder(operation)

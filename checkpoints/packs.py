@@ -33,7 +33,7 @@ from openoxide.checkpoints.frames import (
 from openoxide.checkpoints.hashing import HASH_BYTES, Hasher
 from openoxide.checkpoints.model import BlobHash
 from openoxide.errors import StoreDamagedError
-from openoxide.fileio import fsync_folder, require_readable, write_all
+from openoxide.fileio import FULL, fsync_folder, require_readable, write_all
 
 PACK_BYTES = 64 << 20
 # from here on a content is copied in pieces and never held in memory (test_reading.py)
@@ -166,6 +166,14 @@ class Packs:
         """The packs that exist. What somebody put beside them, or in the place of one, is none."""
         return sorted(number for number in taken_numbers(self._packs.fd()) if self._packs.holds(pack_name(number)))
 
+    def sizes(self) -> dict[int, int]:
+        """How long the packs that exist are."""
+        found = {}
+        for number in self.numbers():
+            with suppress(FileNotFoundError):
+                found[number] = os.stat(pack_name(number), dir_fd=self._packs.fd(), follow_symlinks=False).st_size
+        return found
+
     def remove(self, number: int) -> None:
         """Delete a pack that no row names."""
         os.unlink(pack_name(number), dir_fd=self._packs.fd())
@@ -185,11 +193,27 @@ class Packs:
             writing = {self._open.number} if self._open is not None else set()
             return set(self.numbers()) - {*used, *writing, *self._beside}
 
-    def drop_big(self, names: Iterable[BlobHash]) -> None:
-        """Delete big blobs' own files."""
+    def set_bigs_aside(self, names: Iterable[BlobHash]) -> tuple[list[str], int]:
+        """Give big blobs' files names that the next start deletes; which these are, and how many bytes."""
+        aside, size = [], 0
         for name in names:
+            temporary = f"{os.urandom(8).hex()}.tmp"
             with suppress(FileNotFoundError):
-                os.unlink(name.hex(), dir_fd=self._bigs.fd())
+                size += os.stat(name.hex(), dir_fd=self._bigs.fd(), follow_symlinks=False).st_size
+                try:
+                    os.rename(name.hex(), temporary, src_dir_fd=self._bigs.fd(), dst_dir_fd=self._bigs.fd())
+                    aside.append(temporary)
+                except OSError as error:
+                    if error.errno not in FULL:
+                        raise
+                    # even a name may want room, and to delete makes some
+                    os.unlink(name.hex(), dir_fd=self._bigs.fd())
+        return aside, size
+
+    def remove_aside(self, names: Iterable[str]) -> None:
+        """Delete them."""
+        for name in names:
+            os.unlink(name, dir_fd=self._bigs.fd())
 
     def read(self, place: Place, size: int) -> bytes:
         """The first ``size`` raw bytes of a frame in a pack, at least. Raises StoreDamagedError where they cannot be had."""

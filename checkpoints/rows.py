@@ -23,7 +23,7 @@ from openoxide.checkpoints.model import (
 from openoxide.db import Transaction
 
 # bits of the column flags: as frozen as the schema
-TORN, _SQLITE = 1, 2
+TORN, SQLITE = 1, 2
 # SQLite before 3.32 takes no more than 999 variables in a statement (SQLite, limits)
 _BATCH = 500
 _KINDS = tuple(Kind)  # by number; Kind(number) costs ten times as much, for each row
@@ -64,7 +64,7 @@ def state_of(
 ) -> FileState:
     """A state from its columns."""
     name = BlobHash(blob) if blob is not None else None
-    return FileState(_KINDS[kind], mode, size, mtime_ns, name, target, bool(flags & TORN), bool(flags & _SQLITE))
+    return FileState(_KINDS[kind], mode, size, mtime_ns, name, target, bool(flags & TORN), bool(flags & SQLITE))
 
 
 def signed(number: int) -> int:
@@ -156,7 +156,7 @@ def state_values(state: FileState, blobs: Mapping[BlobHash, int]) -> tuple[Any, 
     """The columns of a state."""
     kind, mode, size, mtime_ns, blob, target, torn, sqlite = state
     number = blobs[blob] if blob is not None else None
-    return (int(kind), mode, size, mtime_ns, number, target, torn * TORN | sqlite * _SQLITE)
+    return (int(kind), mode, size, mtime_ns, number, target, torn * TORN | sqlite * SQLITE)
 
 
 def changed_paths(db: Transaction, worktree: int, after: int, upto: int) -> list[bytes]:

@@ -117,6 +117,17 @@ class Timeline:
         """Append what ``found`` changes; with ``seal`` also the checkpoint, in the transaction of the last chunk.
         ``progress`` gets (paths, bytes) recorded so far.
         """
+        with self.blobs.adding():
+            return self._record(worktree, found, attribute, seal, progress)
+
+    def _record(
+        self,
+        worktree: int,
+        found: Iterable[Found],
+        attribute: Attribute,
+        seal: Seal | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> Checkpoint | None:
         paths = size = 0
         # one chunk is committed while the next one is read: hashing does not wait for the disk
         with ThreadPoolExecutor(1, thread_name_prefix="record") as pool:

@@ -34,6 +34,7 @@ COMMANDS = {
     "repair": Entry("repair", "repair", "mend what check finds, and mark what is lost"),
     "backup": Entry("backup", "backup", "copy the home into a folder, or bring such a copy up to date"),
     "restore-home": Entry("backup", "restore_home", "make a home out of a backup"),
+    "prune": Entry("prune", "prune", "free what nothing needs any more"),
     "config list": Entry("config", "list_all", "list the settings, and where each comes from"),
     "config get": Entry("config", "get", "print one setting"),
     "config set": Entry("config", "change", "change one setting"),
@@ -65,7 +66,7 @@ COMMANDS = {
     "completion": Entry("completion", "completion", "print the completion script of a shell"),
 }
 
-NOT_BUILT = frozenset("expire prune purge resume fork export import share sessions memory agents service".split())
+NOT_BUILT = frozenset("expire purge resume fork export import share sessions memory agents service".split())
 
 EXIT_STATUS = {
     0: "done",

@@ -128,6 +128,8 @@ def show(answer: ShowAnswer, now: datetime, *, zone: tzinfo | None = None, verbo
     )
     lines += shortened([f"  {_change(item)}" for item in answer["changes"]], verbose=verbose)
     lines += _fields(*(("writer", _writer(writer)) for writer in answer["writers"]))
+    if answer["pruned_changes"]:
+        lines += _fields(("pruned", f"{count(answer['pruned_changes'], 'change')} in between, with who made them"))
     lines += _fields(("skipped", count(answer["skipped"], "path")))
     skipped = [f"  {entry(skip)}" for skip in answer["skipped_paths"]]
     return "\n".join([*lines, *shortened(skipped, verbose=verbose)])

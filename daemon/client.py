@@ -20,7 +20,14 @@ if TYPE_CHECKING:
         ShowAnswer,
         WindowAnswer,
     )
-    from openoxide.daemon.protocol.health import CheckAnswer, DoctorAnswer, DuAnswer, LeaveAnswer, StatusAnswer
+    from openoxide.daemon.protocol.health import (
+        CheckAnswer,
+        DoctorAnswer,
+        DuAnswer,
+        LeaveAnswer,
+        PruneAnswer,
+        StatusAnswer,
+    )
     from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer, PauseAnswer, SurveyAnswer, WatchAnswer
     from openoxide.daemon.protocol.rewinds import RewindAnswer
 
@@ -48,6 +55,9 @@ class Client(Caller):
 
     def backup(self, to: str, *, dry_run: bool = False, progress: ProgressCallback | None = None) -> BackupAnswer:
         return cast("BackupAnswer", self.call("backup", {"to": to, "dry_run": dry_run}, progress))
+
+    def prune(self, *, dry_run: bool = False) -> PruneAnswer:
+        return cast("PruneAnswer", self.call("prune", {"dry_run": dry_run}, lambda _: None))
 
     def projects(self) -> Items:
         return cast("Items", self.call("projects", {}))

@@ -22,6 +22,7 @@ from openoxide.daemon.operations import (
     measuring,
     moving,
     pausing,
+    pruning,
     recalling,
     restoring,
     rewinding,
@@ -74,6 +75,7 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "du": measuring.du,
     "check": checking.check,
     "backup": backing.backup,
+    "prune": pruning.prune,
     "stop": watching.stop,
     "checkpoint": checkpointing.checkpoint,
     "pin": keeping.pin,
@@ -92,6 +94,9 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "hook": hooking.hook,
 }
 
+READING = frozenset({*LOOKING, "rewind", "undo", "redo", "settle"})
+"""What names states first and asks for them and their contents later."""
+
 
 def routes(service: Service) -> dict[str, Handler]:
     """Every operation of ``service``."""
@@ -99,7 +104,17 @@ def routes(service: Service) -> dict[str, Handler]:
     found |= {name: _looking(service, look) for name, look in LOOKING.items()}
     found["diff"] = _diff(service)
     found["history"] = _history(service)
-    return found
+    return {name: _leased(service, handle) if name in READING else handle for name, handle in found.items()}
+
+
+def _leased(service: Service, handle: Handler) -> Handler:
+    """What it finds in the rows is there until it has answered, whatever a prune deletes."""
+
+    def handle_leased(request: Request, report: Reporter) -> Any:
+        with service.timeline.blobs.leases.holding():
+            return handle(request, report)
+
+    return handle_leased
 
 
 def _doing(service: Service, act: Callable[[Service, Request, Reporter], Any]) -> Handler:

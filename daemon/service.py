@@ -47,7 +47,7 @@ class Service:
         self.home = home
         self.settings = settings
         self.clock = clock
-        self.started_ms = clock.now_ms()
+        self.started_ms, self.started_boot_ms = clock.now_ms(), clock.boot_ms()
         self.taken: Taken | None = None  # None: the settings are whoever made this one's, and no file's
         self.on_sealed: list[OnSealed] = []
         self.stop_requested = threading.Event()

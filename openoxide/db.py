@@ -58,6 +58,7 @@ _DAMAGE = (
     "unsupported file format",
     "decode to UTF-8",
 )
+_BESIDE_PRAGMAS: Sequence[tuple[str, object]] = (("synchronous", 2), ("mmap_size", 0), ("secure_delete", 1))
 _READER_PRAGMAS: Sequence[tuple[str, object]] = (("query_only", 1), ("mmap_size", 0))
 
 
@@ -187,6 +188,40 @@ class Database:
             # all pages at once: in steps it starts again at each commit of the writer (measured: 766 times in 15 s)
             reader.connection().backup(copy, pages=-1)
         fsync_file(target)
+
+    def fold_beside(self) -> None:
+        """Copy as much of the WAL into the file as no reader needs, on a connection of its own: nobody waits for it."""
+        # passive: it never waits for readers, as truncate does, for as long as the busy timeout (SQLite: PRAGMA wal_checkpoint)
+        with self._another() as db:
+            db.execute_sql("pragma wal_checkpoint(passive)").fetchone()
+
+    @contextmanager
+    def _another(self) -> Iterator[Transaction]:
+        another = peewee.SqliteDatabase(str(self.path), pragmas=list(_BESIDE_PRAGMAS), thread_safe=False)
+        try:
+            with _translated(self.path):
+                self.guard()
+                another.connect()
+                # as for a reader: a first read opens the WAL, by path as well
+                another.execute_sql("pragma schema_version").fetchone()
+                self.guard()
+                yield another
+        finally:
+            another.close()
+
+    def free_pages(self) -> int:
+        """Pages of the file that hold nothing."""
+        with self.looking() as db:
+            return int(db.execute_sql("pragma freelist_count").fetchone()[0])
+
+    def vacuum(self, pages: int) -> None:
+        """Give up to so many free pages at the end of the file back, in one transaction."""
+        if self._writer is None:
+            raise StoreReadOnlyError(f"{self.path} is open for reading only", hint="make the home writable")
+        with self._lock, _translated(self.path):
+            self.guard()
+            # not through execute: one step of the statement frees one page, and only executescript takes all of them
+            self._writer.connection().executescript(f"pragma incremental_vacuum({pages})")
 
     def close(self) -> None:
         """Close every connection; the last one folds the WAL into the file."""

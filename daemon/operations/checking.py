@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -16,11 +15,12 @@ from openoxide.checkpoints.check import Problem, ProblemKind
 from openoxide.checkpoints.integrity import ask
 from openoxide.checkpoints.verifying import Check, Reading, Unnamed, unnamed_files
 from openoxide.clock import rfc3339
+from openoxide.daemon.operations.breathing import Breath
 from openoxide.daemon.protocol import path_entry, printable
 from openoxide.daemon.protocol.health import AffectedObject, CheckAnswer, CheckProblem
 from openoxide.daemon.requests import Request, flag, number
 from openoxide.db import Database
-from openoxide.errors import FailedError, StoreDamagedError, UsageError
+from openoxide.errors import StoreDamagedError, UsageError
 from openoxide.health import ERROR, WARNING, home_problems
 from openoxide.health import Problem as HealthProblem
 from openoxide.paths import Home
@@ -33,8 +33,6 @@ MOST_PROBLEMS, MOST_NAMED = 200, 20
 log = logging.getLogger(__name__)
 
 SLICE_DAYS, SLICE_SECONDS = 30, 60.0
-# a thread that seals waits for the interpreter no longer than that at a time, and then has it for a while
-_WORK_SECONDS, _REST_SECONDS = 0.001, 0.001
 
 _ROWS_HINT = "`oxide-ctl repair --dry-run` says what can be mended, and what is lost"
 _FILES_HINT = f"bring the file back from a backup if there is one; else {_ROWS_HINT}"
@@ -57,28 +55,12 @@ _OF_SOMETHING = frozenset({ProblemKind.CONTENT, ProblemKind.LOST})
 
 def check(service: Service, request: Request, report: Reporter) -> CheckAnswer:
     """``check``."""
-    breathe = _Breath(service.stop_requested.is_set)
+    breathe = Breath("check", service.stop_requested.is_set)
     return checked(service.timeline.database, service.home, request, report, breathe, partial(_keep_all, service))
 
 
 def _keep_all(service: Service, problems: Sequence[Problem]) -> None:
     _keep(service, problems, (0, None), now_ms=service.clock.now_ms())
-
-
-class _Breath:
-    """Lets others go first; ends the check where the daemon does."""
-
-    def __init__(self, is_ending: Callable[[], bool]) -> None:
-        self._is_ending = is_ending
-        self._since = time.monotonic()
-
-    def __call__(self) -> None:
-        if time.monotonic() - self._since < _WORK_SECONDS:
-            return
-        if self._is_ending():
-            raise FailedError("the daemon ends, and the check with it", hint="check again")
-        time.sleep(_REST_SECONDS)
-        self._since = time.monotonic()
 
 
 def check_slice(service: Service) -> None:
@@ -90,7 +72,7 @@ def check_slice(service: Service) -> None:
         at = slices.progress(db).at
     (total,) = ask(database, "select count(*) from blob")[0]
     ends = time.monotonic() + SLICE_SECONDS
-    breathe = _Breath(service.stop_requested.is_set)
+    breathe = Breath("check", service.stop_requested.is_set)
     run = Check(database=database, home=service.home, reading=Reading(), breathe=breathe)
     found, reached = run.slice(
         at, lambda: run.checked["contents"] * SLICE_DAYS >= max(total, 1) or time.monotonic() > ends

@@ -195,11 +195,14 @@ def show(view: View, request: Request) -> ShowAnswer:
         found = _items(db, view, differences(old, new), checkpoint.seq, None)
         skipped = rows.skipped_at(db, view.id, checkpoint.seq)
         writers = _writers(db, view, after, checkpoint.seq)
+        # each change took one position, so those that a prune took away are missing
+        pruned = checkpoint.seq - after - sum(writer["paths"] for writer in writers)
     return {
         **checkpoint_object(checkpoint),
         "ok": True,
         "git": {"head": checkpoint.git.head, "branch": checkpoint.git.branch, "origin": checkpoint.git.origin},
         "writers": writers,
+        "pruned_changes": max(0, pruned),
         "changes": found,
         "skipped_paths": skipped_entries(sorted(skipped.items())),
     }

@@ -113,11 +113,12 @@ class WriterObject(TypedDict):
 
 
 class ShowAnswer(CheckpointObject):
-    """``show``."""
+    """``show``. ``pruned_changes``: changes between it and the one before that a prune took away, with who made them."""
 
     ok: bool
     git: GitObject
     writers: list[WriterObject]
+    pruned_changes: int
     changes: list[DiffItem]
     skipped_paths: list[PathEntry]
 

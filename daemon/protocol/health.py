@@ -289,3 +289,18 @@ class DuAnswer(TypedDict):
     parts: list[HomePart]
     projects: list[ProjectUsage]
     worktrees: list[WorktreeUsage]
+
+
+class PruneAnswer(TypedDict):
+    """``prune``. ``freed_bytes``: of files that went or shrank, with ``dry_run`` about; ``versions``: rows of timelines;
+    ``packs``: deleted or written anew; ``damaged``: contents that could not be copied out of one and stay in it.
+    """
+
+    ok: bool
+    dry_run: bool
+    freed_bytes: int
+    versions: int
+    contents: int
+    packs: int
+    damaged: int
+    notes: list[str]

@@ -60,6 +60,7 @@ def shown(**changes: Any) -> ShowAnswer:
         "ok": True,
         "git": {"head": "", "branch": "", "origin": ""},
         "writers": [],
+        "pruned_changes": 0,
         "changes": [],
         "skipped_paths": [],
     }

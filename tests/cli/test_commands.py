@@ -59,6 +59,10 @@ JOINED = {"ok": True, "project": "p", "roots": ["/a", "/b"]}
 UNWATCHED = {"ok": True, "root": "/src/app", "checkpoints": 1, "history_deleted": True, "remaining_bytes": 0}
 PAUSED = {"ok": True, "root": "/src/app", "paused_at": NOON, "paused_until": NOON, "checkpoint": checkpoint()}
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
+PRUNED = {"ok": True, "dry_run": False, "freed_bytes": 5 << 20, "versions": 3, "contents": 2, "packs": 1} | {
+    "damaged": 0,
+    "notes": ["a note"],
+}
 CHECKED = {"ok": True, "problems": [], "problem_count": 0, "checked": {}, "bytes_read": 0, "sampled": None} | {
     "unnamed": [],
     "unnamed_count": 0,
@@ -95,6 +99,8 @@ ASKED = [
     ("check --sample 2.5% --seed 7", "check", CHECKED, {"read_data": False, "sample": 2.5, "seed": 7}),
     ("backup /disk", "backup", BACKED_UP, {"to": "/disk", "dry_run": False}),
     ("backup disk --dry-run", "backup", BACKED_UP, {"to": f"{HERE}/disk", "dry_run": True}),
+    ("prune --yes", "prune", PRUNED, {"dry_run": False}),
+    ("prune --dry-run", "prune", PRUNED, {"dry_run": True}),
     ("stop", "stop", {"ok": True}, {}),
     ("watch", "watch", WATCHED, {"path": HERE, "allow_broad": False}),
     ("watch sub --allow-broad", "watch", WATCHED, {"path": f"{HERE}/sub", "allow_broad": True}),
@@ -378,7 +384,17 @@ def test_what_is_kept_although_it_should_go_means_done_in_part(run, daemon, answ
 
 @pytest.mark.parametrize(
     "line",
-    ["rewind 42", "forget 42", "forget 42 --json", "rewind 42 --json", "undo", "redo 2", "unwatch --delete-history"],
+    [
+        "rewind 42",
+        "forget 42",
+        "forget 42 --json",
+        "prune",
+        "prune --json",
+        "rewind 42 --json",
+        "undo",
+        "redo 2",
+        "unwatch --delete-history",
+    ],
 )
 def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
     daemon.answers |= {
@@ -387,6 +403,7 @@ def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
         "redo": planned(),
         "unwatch": {"ok": True, "checkpoints": 3},
         "forget": {**FORGOTTEN, "dry_run": True},
+        "prune": {**PRUNED, "dry_run": True},
     }
     ended = run(*line.split())
 

@@ -19,7 +19,7 @@ from openoxide.paths import APPLICATION_ID
 from tests.checkpoints.stores import Store
 from tests.cli.answers import checkpoint, difference, planned, rewound, shown, status
 from tests.cli.harness import ENTRY, ROOT
-from tests.cli.test_commands import BACKED_UP, CHECKED, EXAMINED, JOINED, MEASURED, MOVED, PAUSED, WATCHED
+from tests.cli.test_commands import BACKED_UP, CHECKED, EXAMINED, JOINED, MEASURED, MOVED, PAUSED, PRUNED, WATCHED
 
 ITEM = checkpoint(name="named")
 ITEMS = {"ok": True, "items": [ITEM]}
@@ -48,6 +48,7 @@ LINES = {
     "repair": ("repair --dry-run", {}),
     "backup": ("backup disk", {"backup": BACKED_UP}),
     "restore-home": ("restore-home disk --home there --dry-run", {}),
+    "prune": ("prune --dry-run", {"prune": PRUNED}),
     "config list": ("config list", {}),
     "config get": ("config get retention.ttl_days", {}),
     "config set": ("config set retention.ttl_days 30d", {}),

@@ -140,6 +140,8 @@ STORY: list[Step] = [
     ("status-in-colour", "status"),
     ("projects", "projects"),
     ("du", "du"),
+    ("prune-dry-run", "prune --dry-run"),
+    ("prune-without-yes", "prune"),
     ("check", "check --read-data"),
     lose_a_pack,
     ("check-damaged", "check"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -303,3 +305,34 @@ def test_a_copy_never_takes_the_place_of_anything(database, tmp_path, there):
     with pytest.raises(FileExistsError):
         database.copy_to(target)
     assert target.read_bytes() == outside.read_bytes() == b"mine"
+
+
+def test_free_pages_go_back_in_slices(tmp_path):
+    database = Database(tmp_path / "x.db")
+    with database.writing() as db:
+        db.execute_sql("create table t(x blob)")
+        db.execute_sql("insert into t select zeroblob(100000) from (values (1), (2), (3), (4), (5))")
+    with database.writing() as db:
+        db.execute_sql("delete from t")
+    before = database.free_pages()
+    database.vacuum(10)
+    assert database.free_pages() == before - 10
+    database.vacuum(before)
+    assert database.free_pages() == 0
+    database.fold_beside()
+    assert database.path.stat().st_size < 10 * PAGE_SIZE
+    database.close()
+
+
+def test_the_wal_is_folded_beside_a_writer_and_a_reader(tmp_path):
+    database = Database(tmp_path / "x.db")
+    with database.writing() as db:
+        db.execute_sql("create table t(x)")
+    with database.reading() as reader, database.writing() as db:
+        reader.execute_sql("select * from t").fetchall()
+        db.execute_sql("insert into t values (1)")
+        database.fold_beside()
+        # in the file itself: what had been committed before the reader began
+        with closing(sqlite3.connect(f"file:{database.path}?mode=ro&immutable=1", uri=True)) as file:
+            assert file.execute("select * from t").fetchall() == []
+    database.close()
