@@ -283,6 +283,26 @@ class Blobs:
         self.packs.remove_aside(aside)
         return size
 
+    def drop_unnamed_big(self, drained: Callable[[], bool]) -> bool:
+        """As :meth:`drop_bigs`; whether every file that is left has a row. What is copied now may become one that has none."""
+        self.drop_bigs(drained)
+        with self._lock, write_errors("the content store", StoreReadOnlyError):
+            if self._copying:
+                return False
+            self.packs.remove_aside(self.packs.unfinished())
+        with self._database.looking() as db:
+            return {BlobHash(bytes.fromhex(name)) for name in self.packs.bigs()} <= stored.big_names(db)
+
+    def shut(self, packs: Iterable[int]) -> None:
+        """From here on no row comes to name anything more in these packs: whoever has appended to one stores it again."""
+        with self._database.writing():
+            self._dropped.update(packs)
+
+    def forget_frames(self) -> None:
+        """What was unpacked is not kept in memory any more."""
+        with self._lock:
+            self._frames.clear()
+
     def promise_packs(self) -> None:
         """More numbers for packs, where those that the start promised come to their end."""
         with self._database.writing() as db:

@@ -179,6 +179,14 @@ def drop_steps(db: Transaction, operation: int) -> None:
     raw(db).execute("delete from step where operation = ?", (operation,))
 
 
+def rewrite_steps(db: Transaction, steps: Iterable[tuple[FileState, FileState, int, int]]) -> None:
+    """Give steps other states: ``(old, new, operation, number)``."""
+    raw(db).executemany(
+        "update step set old = ?, new = ? where operation = ? and number = ?",
+        ((_encode(old), _encode(new), operation, number) for old, new, operation, number in steps),
+    )
+
+
 def steps(db: Transaction, operation: int) -> tuple[Step, ...]:
     """The steps of an operation, in their order."""
     found = raw(db).execute(

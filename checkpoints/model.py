@@ -79,6 +79,7 @@ class SkipReason(str, Enum):
     UNREADABLE = "unreadable"
     CHURNING = "churning"
     LOST = "lost"  # it was recorded, its row was damaged, and a repair could not tell what it was
+    PURGED = "purged"  # it was recorded, and its content was removed everywhere
 
 
 _NOTHING = (Kind.ABSENT, Kind.SKIPPED)
@@ -116,6 +117,10 @@ ABSENT = FileState(kind=Kind.ABSENT)
 def skipped(reason: SkipReason, size: int = 0) -> FileState:
     """The state of something that is there but not recorded."""
     return FileState(kind=Kind.SKIPPED, size=size, target=reason.value.encode())
+
+
+# without the size of what was there: that too is something of the content
+PURGED = skipped(SkipReason.PURGED)
 
 
 class StatIdentity(NamedTuple):

@@ -213,7 +213,12 @@ class Packs:
     def remove_aside(self, names: Iterable[str]) -> None:
         """Delete them."""
         for name in names:
-            os.unlink(name, dir_fd=self._bigs.fd())
+            with suppress(FileNotFoundError):  # a purge came first (Blobs.drop_unnamed_big)
+                os.unlink(name, dir_fd=self._bigs.fd())
+
+    def unfinished(self) -> list[str]:
+        """Files of big blobs that are being copied or deleted, or were when that was cut off."""
+        return [name for name in os.listdir(self._bigs.fd()) if _COPYING.fullmatch(name) and self._bigs.holds(name)]
 
     def read(self, place: Place, size: int) -> bytes:
         """The first ``size`` raw bytes of a frame in a pack, at least. Raises StoreDamagedError where they cannot be had."""
@@ -313,9 +318,7 @@ class Packs:
         os.fsync(self._packs.fd())
         # a new folder's name lies in the folder above
         fsync_folder(self.folder.parent)
-        for name in os.listdir(self._bigs.fd()):
-            if _COPYING.fullmatch(name) and self._bigs.holds(name):
-                os.unlink(name, dir_fd=self._bigs.fd())
+        self.remove_aside(self.unfinished())
 
 
 class _Unpacked(io.RawIOBase):

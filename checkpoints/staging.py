@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -224,6 +224,46 @@ def hash_of(fd: int) -> BlobHash:
         hasher.update(chunk)
         offset += len(chunk)
     return hasher.digest()
+
+
+def staged_of(staging: int, spared: Collection[str], names: Collection[BlobHash]) -> list[tuple[str, str]]:
+    """Files of ours in a staging folder that hold one of the contents: the operation's folder, but for those that are
+    ``spared``, and the name.
+    """
+    found = []
+    for operation in sorted({*os.listdir(staging)} - {*spared}):
+        try:
+            folder = open_operation_folder(staging, operation)
+        except OSError:  # the ignore file, or what somebody else put there
+            continue
+        try:
+            held = (name for name in os.listdir(folder) if is_staged_name(name) and _hash_at(folder, name) in names)
+            found += [(operation, name) for name in held]
+        finally:
+            os.close(folder)
+    return found
+
+
+def _hash_at(folder: int, name: str) -> BlobHash | None:
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:  # a link, or gone
+        return None
+    try:
+        return hash_of(fd) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+    finally:
+        os.close(fd)
+
+
+def drop_staged(staging: int, spared: Collection[str], names: Collection[BlobHash]) -> None:
+    """Delete what :func:`staged_of` finds."""
+    for operation, name in staged_of(staging, spared, names):
+        folder = open_operation_folder(staging, operation)
+        try:
+            os.unlink(name, dir_fd=folder)
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def delete_operation_folder(staging: int, name: str) -> None:

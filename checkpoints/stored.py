@@ -159,6 +159,12 @@ def big_sizes(db: Transaction) -> dict[BlobHash, int]:
     return {BlobHash(name): size for name, size in raw(db).execute(query)}
 
 
+def named_in(db: Transaction, pack: int) -> set[tuple[int, BlobHash]]:
+    """Contents of one pack: where the payload of their frame begins, and their names."""
+    query = "select f.offset, b.hash from frame f join blob b on b.frame = f.id where f.pack = ?"
+    return {(offset, BlobHash(name)) for offset, name in raw(db).execute(query, (pack,))}
+
+
 def reserved_packs(db: Transaction) -> int:
     """The greatest pack number that this database has ever reserved."""
     row = raw(db).execute("select value from meta where key = 'packs'").fetchone()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         StatusAnswer,
     )
     from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer, PauseAnswer, SurveyAnswer, WatchAnswer
+    from openoxide.daemon.protocol.purges import PurgeAnswer
     from openoxide.daemon.protocol.rewinds import RewindAnswer
 
 
@@ -144,6 +145,20 @@ class Client(Caller):
 
     def unforget(self, path: str, checkpoints: Sequence[str]) -> Items:
         return cast("Items", self.call("unforget", {"path": path, "checkpoints": list(checkpoints)}))
+
+    def purge(
+        self,
+        path: str,
+        *,
+        paths: Sequence[str] = (),
+        blobs: Sequence[str] = (),
+        dry_run: bool = False,
+        plan: str | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> PurgeAnswer:
+        """Either ``paths`` or ``blobs``; ``plan``: that of the dry run that was agreed to."""
+        request = _given(path=path, paths=list(paths), blobs=list(blobs), dry_run=dry_run, plan=plan)
+        return cast("PurgeAnswer", self.call("purge", request, progress))
 
     def diff(self, path: str, a: str, b: str | None = None, *, paths: Sequence[str] = (), patch: bool = False) -> Items:
         return cast("Items", self.call("diff", _given(path=path, a=a, b=b, paths=list(paths), patch=patch)))

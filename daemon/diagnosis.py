@@ -131,6 +131,15 @@ def config_problems(trouble: str, *, waits: bool, strangers: Sequence[str]) -> l
     return found
 
 
+def purge_problems(*, waits: bool) -> list[Problem]:
+    """Whether a purge has bytes left to remove."""
+    if not waits:
+        return []
+    text = "a purge is not finished: somebody reads the database or the packs, or the disk refused"
+    hint = "the daemon goes on with it once a minute; end what reads `timeline.db` (a browser of databases, a backup)"
+    return [Problem("purge_waits", WARNING, text, hint)]
+
+
 def quota_problems(name: str, key: str, stored: int, quota: int) -> list[Problem]:
     """Whether ``name`` takes more than its quota, or nearly; ``key`` is the setting. 0 is no quota."""
     if not quota or stored * 10 < quota * 9:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from openoxide.checkpoints import journal, store
+from openoxide.checkpoints.erase import finish
 from openoxide.checkpoints.migrating import drop_old_stores
 from openoxide.checkpoints.model import Checkpoint, Trigger, Worktree
 from openoxide.checkpoints.timeline import Timeline
@@ -55,6 +56,8 @@ class Service:
         self.timeline.standing.on_loss = self._lost
         self.background = Background()
         self.spool = Spool(home.spool)
+        self.purging = threading.RLock()  # two would rewrite the same files
+        self.purge_waits = False  # one has bytes left to remove
         self.sessions = Queues()
         self._watched: dict[int, Watched] = {}
         self._gone: set[int] = set()  # worktrees whose root was not there when it was last looked for
@@ -75,6 +78,7 @@ class Service:
         for worktree in known:
             self.attach_soon(self.take_up(worktree))
         self.background.submit("spool", partial(take_up, self))
+        self.background.submit("purge", self.finish_purge)
         self._scheduler.start()
         for watched in self.all_watched():
             self._expect_end_of_pause(watched)
@@ -294,10 +298,22 @@ class Service:
             watched.full_pass(Label(trigger=Trigger.QUIET, turn=watched.only_turn, only_if_changed=True))
             sweep_ended(self, watched)  # what a process could still write to the last time
 
+    def finish_purge(self) -> bool:
+        """Do what a purge has left to be done; whether nothing is left."""
+        with self.purging:
+            done = False
+            try:
+                done = finish(self.timeline, self.stop_requested.wait)
+            finally:
+                self.purge_waits = not done
+            return done
+
     def beat(self, slept_ms: int = 0) -> None:
         """Queue every full pass that is due: it finds what no event told (open mmaps, outside hard links, mounts)."""
         if not self.timeline.standing.holds():
             return
+        if self.purge_waits:
+            self.background.submit("purge", self.finish_purge)
         for watched in self.all_watched():
             if slept_ms and watched.attached:
                 watched.open_gap(SUSPEND)

@@ -167,6 +167,33 @@ class Database:
         """The WAL and what its readers share; they are there while a database in that mode is open."""
         return self.path.with_name(f"{self.path.name}-wal"), self.path.with_name(f"{self.path.name}-shm")
 
+    def write_anew(self) -> None:
+        """Write the whole file anew, in one transaction. What was deleted stands nowhere in it then: a page that was split
+        keeps copies of what it once held in the part that it does not use, and ``secure_delete`` does not reach those.
+        """
+        if self._writer is None:
+            raise StoreReadOnlyError(f"{self.path} is open for reading only", hint="make the home writable")
+        with self._lock, _translated(self.path):
+            self.guard()
+            # in memory: what VACUUM collects would lie outside of the home for a moment
+            self._writer.execute_sql("pragma temp_store = 2")
+            try:
+                self._writer.execute_sql("vacuum")
+            finally:
+                self._writer.execute_sql("pragma temp_store = 0")
+
+    def empty_wal(self) -> bool:
+        """Copy the WAL back into the file and cut it to nothing; False where a reader is in the way, for which nobody waits."""
+        if self._writer is None:
+            return False
+        with self._lock, _translated(self.path):
+            self._writer.execute_sql("pragma busy_timeout = 0")
+            try:
+                busy, _, _ = self._writer.execute_sql("pragma wal_checkpoint(truncate)").fetchone()
+            finally:
+                self._writer.execute_sql(f"pragma busy_timeout = {BUSY_TIMEOUT_S * 1000}")
+        return not busy
+
     def fold_wal(self) -> bool:
         """Copy the WAL back into the file; whether all of it could be copied."""
         if self._writer is None:

@@ -22,6 +22,7 @@ from openoxide.daemon.diagnosis import (
     copy_problems,
     limit_problems,
     problems_of_tree,
+    purge_problems,
     quota_problems,
     reserve_problems,
     store_problems,
@@ -56,6 +57,7 @@ def doctor(service: Service, request: Request, _report: Reporter) -> DoctorAnswe
     problems = [
         *home_problems(service.home, fix=fix),
         *_store_problems(service),
+        *purge_problems(waits=service.purge_waits),
         *_room_problems(service),
         *copy_problems(printable(str(service.home.folder)), copies(service.home)),
         *clock_problems(service.clock.now_ms(), _newest_ms(service)),

@@ -14,7 +14,7 @@ from openoxide.checkpoints import journal, rows, sight, store
 from openoxide.checkpoints.diff import Difference, differences
 from openoxide.checkpoints.history import left_out
 from openoxide.checkpoints.journal import OutcomeKind
-from openoxide.checkpoints.model import Checkpoint, FileState, Kind, Worktree, Writer
+from openoxide.checkpoints.model import PURGED, Checkpoint, FileState, Kind, SkipReason, Worktree, Writer
 from openoxide.checkpoints.naming import (
     IdPrefix,
     Lookup,
@@ -129,11 +129,21 @@ def unrecorded(db: Transaction, view: View, wanted: bytes, at: Checkpoint | None
     if found is None:
         return None
     folder, state = found
+    if state == PURGED:
+        return purged(folder)
     what = "it" if folder == wanted else f"its folder {os.fsdecode(folder)}"
     where = f" at checkpoint {at.number}" if at else ""
     return NotFoundError(
         f"{os.fsdecode(wanted)} was not recorded{where}: {what} is left out ({skip_reason(state)})",
         hint=f"`oxide-ctl show {at.number if at else 'last'}` lists everything that is left out",
+    )
+
+
+def purged(path: bytes) -> NotFoundError:
+    """The error for a path whose content was removed on purpose."""
+    return NotFoundError(
+        f"{os.fsdecode(path)} was purged: its content is gone for good",
+        hint="`oxide-ctl history` lists what is left of it",
     )
 
 
@@ -313,8 +323,11 @@ def _late(view: View, name: str, wanted: bytes) -> bytes:
         if len(meant) > 1:
             raise AmbiguousError(f"{prefix!r} fits {len(meant)} operations", hint="give more letters of the id")
         outcomes = journal.outcomes(db, meant[0].id) if meant else []
-    blobs = [o.blob for o in outcomes if o.kind is OutcomeKind.LATE and o.path == wanted and o.blob is not None]
+    late = [o for o in outcomes if o.kind is OutcomeKind.LATE and o.path == wanted]
+    blobs = [o.blob for o in late if o.blob is not None]
     if not 0 < position <= len(blobs):
+        if any(o.reason == SkipReason.PURGED.value for o in late):
+            raise purged(wanted)
         raise NotFoundError(
             f"nothing of {os.fsdecode(wanted)} came late to operation {prefix!r}",
             hint="`oxide-ctl operations` lists what did",

@@ -16,7 +16,7 @@ from openoxide.checkpoints.model import Trigger, WindowKind, Worktree
 from openoxide.checkpoints.tree import identity_of, recorded_identity
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, idle_turn_object, time_or_none
-from openoxide.daemon.diagnosis import ROOT_GONE, ROOT_REPLACED
+from openoxide.daemon.diagnosis import ROOT_GONE, ROOT_REPLACED, purge_problems
 from openoxide.daemon.operations.checking import damage_known
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
 from openoxide.daemon.operations.looking import holds, is_broad
@@ -255,6 +255,7 @@ def status(service: Service, _request: Request, _report: Reporter) -> StatusAnsw
             "store_writable": not troubles,
             "problems": [
                 *filter(None, [service.config_trouble()]),
+                *(problem.message for problem in purge_problems(waits=service.purge_waits)),
                 *troubles,
                 *(problem.message for problem in damage_known(service)),
             ],

@@ -54,6 +54,9 @@ EXAMINED = {
     "problems": [],
     "daemon": {"pid": 1, "version": __version__, "home": "/h", "side": this_side({})._asdict()},
 }
+PURGED = {"ok": True, "dry_run": False, "finished": True, "plan": "abc", "contents": 1, "freed_bytes": 10, "paths": []} | {
+    "places": {"versions": 1}, "left": [], "out_of_reach": ["backups"], "notes": []
+}  # fmt: skip
 MOVED = {"ok": True, "old_root": "/old", "root": "/new", "checkpoint": checkpoint()}
 JOINED = {"ok": True, "project": "p", "roots": ["/a", "/b"]}
 UNWATCHED = {"ok": True, "root": "/src/app", "checkpoints": 1, "history_deleted": True, "remaining_bytes": 0}
@@ -128,6 +131,13 @@ ASKED = [
     ("name 42 good", "name", SEALED, {"path": HERE, "checkpoint": "42", "name": "good"}),
     ("forget 42 x --yes", "forget", FORGOTTEN, {"path": HERE, "checkpoints": ["42", "x"], "dry_run": False}),
     ("forget 42 --dry-run", "forget", FORGOTTEN, {"path": HERE, "checkpoints": ["42"], "dry_run": True}),
+    (
+        "purge a b --yes",
+        "purge",
+        PURGED,
+        {"path": HERE, "paths": [f"{HERE}/a", f"{HERE}/b"], "blobs": [], "dry_run": False},
+    ),
+    ("purge --blob beef --dry-run", "purge", PURGED, {"path": HERE, "paths": [], "blobs": ["beef"], "dry_run": True}),
     ("unforget 42 x", "unforget", {"ok": True, "items": [checkpoint()]}, {"path": HERE, "checkpoints": ["42", "x"]}),
     ("show 42", "show", shown(), {"path": HERE, "checkpoint": "42"}),
     ("diff a", "diff", ITEMS, {"path": HERE, "a": "a", "paths": [], "patch": False}),
@@ -383,6 +393,16 @@ def test_what_is_kept_although_it_should_go_means_done_in_part(run, daemon, answ
 
 
 @pytest.mark.parametrize(
+    ("answer", "code"),
+    [({}, 0), ({"left": ["a copy"]}, 3), ({"finished": False}, 3), ({"finished": False, "dry_run": True}, 0)],
+)
+def test_what_a_purge_could_not_reach_means_done_in_part(run, daemon, answer, code):
+    daemon.answers["purge"] = {**PURGED, **answer}
+
+    assert run("purge", "a", "--dry-run" if answer.get("dry_run") else "--yes").code == code
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "rewind 42",
@@ -390,6 +410,7 @@ def test_what_is_kept_although_it_should_go_means_done_in_part(run, daemon, answ
         "forget 42 --json",
         "prune",
         "prune --json",
+        "purge a",
         "rewind 42 --json",
         "undo",
         "redo 2",
@@ -404,6 +425,7 @@ def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
         "unwatch": {"ok": True, "checkpoints": 3},
         "forget": {**FORGOTTEN, "dry_run": True},
         "prune": {**PRUNED, "dry_run": True},
+        "purge": {**PURGED, "dry_run": True},
     }
     ended = run(*line.split())
 
@@ -495,6 +517,8 @@ def test_what_is_not_built_fails_honestly(run, daemon, flags):
         "history --search=",
         "name 42",
         "forget --yes",
+        "purge --yes",
+        "purge a --blob beef",
         "unforget",
         "frobnicate",
         "",

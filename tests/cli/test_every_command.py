@@ -19,7 +19,18 @@ from openoxide.paths import APPLICATION_ID
 from tests.checkpoints.stores import Store
 from tests.cli.answers import checkpoint, difference, planned, rewound, shown, status
 from tests.cli.harness import ENTRY, ROOT
-from tests.cli.test_commands import BACKED_UP, CHECKED, EXAMINED, JOINED, MEASURED, MOVED, PAUSED, PRUNED, WATCHED
+from tests.cli.test_commands import (
+    BACKED_UP,
+    CHECKED,
+    EXAMINED,
+    JOINED,
+    MEASURED,
+    MOVED,
+    PAUSED,
+    PRUNED,
+    PURGED,
+    WATCHED,
+)
 
 ITEM = checkpoint(name="named")
 ITEMS = {"ok": True, "items": [ITEM]}
@@ -63,6 +74,7 @@ LINES = {
     "unpin": ("unpin 1", {"unpin": {**KEPT, "note": "a note"}}),
     "name": ("name 1 x", {"name": {**KEPT, "note": "a note"}}),
     "forget": ("forget 1 --dry-run", {"forget": FORGOTTEN}),
+    "purge": ("purge a --dry-run", {"purge": {**PURGED, "dry_run": True, "notes": ["a note"]}}),
     "unforget": ("unforget 1", {"unforget": {**ITEMS, "note": "a note"}}),
     "diff": ("diff 1", {"diff": {"ok": True, "items": [difference("a")], "note": "a note"}}),
     "cat": ("cat 1 f", {"cat": b"bytes\n"}),

@@ -56,6 +56,15 @@ def watch_another(machine: Sealed) -> None:
     assert machine.ran("watch", "../then").code == 0
 
 
+def leave_a_key(machine: Sealed) -> None:
+    write(machine.project.with_name("store") / "key.pem", "a key that was committed to nothing\n")
+    assert machine.ran("checkpoint").code == 0
+
+
+def remove_it(machine: Sealed) -> None:
+    (machine.project.with_name("store") / "key.pem").unlink()
+
+
 def open_to_others(machine: Sealed) -> None:
     machine.home.chmod(0o755)
 
@@ -171,6 +180,11 @@ STORY: list[Step] = [
     ("config-list", "config list"),
     ("config-unknown", "config get capture.quite_ms"),
     ("completion-without-shell", "completion"),
+    leave_a_key,
+    ("purge-refused", "purge key.pem --yes"),
+    remove_it,
+    ("purge-dry-run", "purge key.pem --dry-run"),
+    ("purge", "purge key.pem --yes"),
     ("unwatch-history", "unwatch --delete-history"),
     ("unwatch", "unwatch"),
     ("uninstall-dry-run", "uninstall --dry-run"),
