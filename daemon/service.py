@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from openoxide.checkpoints import journal, store
+from openoxide.checkpoints.clockmark import ClockMark
 from openoxide.checkpoints.migrating import drop_old_stores
 from openoxide.checkpoints.model import Checkpoint, Trigger, Worktree
 from openoxide.checkpoints.timeline import Timeline
@@ -53,6 +54,7 @@ class Service:
         self.stop_requested = threading.Event()
         self.timeline = Timeline(home)
         self.timeline.standing.on_loss = self._lost
+        self.clock_mark = ClockMark(self.timeline.database, clock)
         self.background = Background()
         self.spool = Spool(home.spool)
         self.sessions = Queues()
@@ -65,6 +67,8 @@ class Service:
     def start(self) -> None:
         """Take up every watched worktree; each is compared with its record in the background. What hooks left follows."""
         drop_old_stores(self.home.timeline_db, self.clock.now_ms())
+        # before anything is sealed: in a store without a mark the newest checkpoint is what the clock is compared with
+        self.clock_mark.look()
         with self.timeline.database.reading() as db:
             known = [worktree for worktree in store.worktrees(db) if worktree.watching]
             newest = {worktree.id: store.CheckpointQuery(db, worktree.id).newest() for worktree in known}
@@ -91,6 +95,9 @@ class Service:
             with watched.lock:
                 self._seal_last(watched)
                 watched.stop()
+        with contextlib.suppress(OpenOxideError):  # on a full disk the one that was written before is as good
+            self.clock_mark.look()
+            self.clock_mark.close()
         self.timeline.close()
 
     def _seal_last(self, watched: Watched) -> None:
@@ -298,6 +305,7 @@ class Service:
         """Queue every full pass that is due: it finds what no event told (open mmaps, outside hard links, mounts)."""
         if not self.timeline.standing.holds():
             return
+        self.clock_mark.look()
         for watched in self.all_watched():
             if slept_ms and watched.attached:
                 watched.open_gap(SUSPEND)
