@@ -56,8 +56,8 @@ class Mark:
 
 
 class Look(NamedTuple):
-    """A look at the clock. ``doubtful``: the checkpoints in rows ``(first, last]`` were sealed by a clock that was not
-    believed, and now one is; None where there are none.
+    """A look at the clock. ``doubtful``: the clock is believed again, and the checkpoints in rows ``(first, last]``, if
+    there are any, were sealed by one that was not.
     """
 
     mark: Mark
@@ -92,7 +92,7 @@ def accept(known: Mark, now: Moment, row: int) -> Look:
     doubtful = (known.seen_row, known.run_row) if known.doubt is not Doubt.NONE else None
     run = known.run if known.run.boot == now.boot and not step_ms(known.run, now) else now
     mark = Mark(seen=now, seen_row=row, run=run, run_row=known.run_row)
-    return Look(mark, doubtful if doubtful and doubtful[0] < doubtful[1] else None)
+    return Look(mark, doubtful)
 
 
 def _new_run(known: Mark, now: Moment, row: int) -> Mark:

@@ -1,16 +1,18 @@
 """The mark that ``clockguard`` compares the clocks with, as rows of ``meta``; and what becomes of checkpoints that were
 sealed by a clock that was wrong: their time counts from when it is right.
 
-A checkpoint whose time does not count from when it was sealed has a row ``counted.<id>`` in ``meta``.
+A checkpoint whose time does not count from when it was sealed has a row ``counted.<id>`` in ``meta``, and one that was put
+into trash by a clock that is not believed a row ``trashed.<id>``.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from openoxide.checkpoints import meta
 from openoxide.checkpoints.clockguard import Doubt, Look, Mark, Moment, accept, look, why_not
 from openoxide.checkpoints.hashing import blob_hash
 from openoxide.checkpoints.rows import raw
@@ -20,7 +22,7 @@ from openoxide.errors import OpenOxideError
 
 log = logging.getLogger(__name__)
 
-_CLOCK, _COUNTED = "clock.", "counted."
+_CLOCK, _COUNTED, _TRASHED = "clock.", "counted.", "trashed."
 # a mark matters after a boot only: until then the last one tells as much as one of this moment
 _WRITE_MS = 600_000
 
@@ -113,12 +115,10 @@ def _newest(db: Transaction) -> tuple[int, int | None]:
 
 def read_mark(db: Transaction) -> Mark | None:
     """The mark that was written last; None in a store where nobody looked at the clock yet."""
-    found = _meta(db, _CLOCK)
+    found = meta.read(db, _CLOCK)
     if not found.keys() >= _KEYS or found["doubt"] not in {*Doubt}:
         return None
-    seen, run = (
-        Moment(found[f"{name}_wall_ms"], found[f"{name}_boot_ms"], found[f"{name}_boot"]) for name in ("seen", "run")
-    )
+    seen, run = (Moment(*(found[f"{name}_{key}"] for key in Moment._fields)) for name in ("seen", "run"))
     return Mark(
         seen=seen,
         seen_row=found["seen_row"],
@@ -134,49 +134,44 @@ def write_mark(db: Transaction, mark: Mark) -> None:
     values = {"doubt": int(mark.doubt), "jump_ms": mark.jump_ms, "seen_row": mark.seen_row, "run_row": mark.run_row}
     for name, moment in (("seen", mark.seen), ("run", mark.run)):
         values |= {f"{name}_{key}": value for key, value in moment._asdict().items()}
-    _set_meta(db, ((_CLOCK + key, value) for key, value in values.items()))
+    meta.write(db, _CLOCK, values)
 
 
-def _count_anew(db: Transaction, doubtful: tuple[int, int], now_ms: int) -> None:
-    """The checkpoints in these rows are promised from now on for as long as they were when they were sealed."""
-    found = raw(db).execute(
-        "select public_id, created_ms, expires_ms from checkpoint where id > ? and id <= ?", doubtful
-    )
-    sealed = found.fetchall()
+def _count_anew(db: Transaction, sealed: tuple[int, int], now_ms: int) -> None:
+    """The checkpoints in these rows are promised from now on for as long as they were when they were sealed, and what was
+    forgotten by the same clock is in trash from now on.
+    """
+    found = raw(db).execute("select public_id, created_ms, expires_ms from checkpoint where id > ? and id <= ?", sealed)
+    promised = {public_id: expires and max(0, expires - created) for public_id, created, expires in found}
     raw(db).executemany(
         "update checkpoint set expires_ms = ? where public_id = ?",
-        (
-            (now_ms + max(0, expires - created), public_id)
-            for public_id, created, expires in sealed
-            if expires is not None
-        ),
+        [(now_ms + ms, public_id) for public_id, ms in promised.items() if ms is not None],
     )
-    count_from(db, [public_id for public_id, _, _ in sealed], now_ms)
+    count_from(db, promised, now_ms)
+    doubtful = meta.read(db, _TRASHED)
+    raw(db).executemany(
+        "update checkpoint set forgotten_ms = ? where public_id = ? and forgotten_ms is not null",
+        [(now_ms, public_id) for public_id in doubtful],
+    )
+    meta.delete(db, _TRASHED, doubtful)
 
 
 def count_from(db: Transaction, public_ids: Iterable[str], ms: int) -> None:
     """The age of these checkpoints counts from ``ms`` on, whenever they were sealed."""
-    _set_meta(db, ((_COUNTED + public_id, ms) for public_id in public_ids))
+    meta.write(db, _COUNTED, dict.fromkeys(public_ids, ms))
 
 
 def counted_from(db: Transaction) -> dict[str, int]:
     """From when the age of a checkpoint counts, by id, where that is not when it was sealed."""
-    return _meta(db, _COUNTED)
+    return meta.read(db, _COUNTED)
 
 
-def drop_counts(db: Transaction) -> None:
-    """Nothing is said of a checkpoint that is not there any more."""
-    raw(db).execute(
-        "delete from meta where key like ? and substr(key, ?) not in (select public_id from checkpoint)",
-        (f"{_COUNTED}%", len(_COUNTED) + 1),
-    )
+def doubt_trash(db: Transaction, public_ids: Iterable[str], ms: int) -> None:
+    """These were forgotten at ``ms`` by a clock that is not believed."""
+    meta.write(db, _TRASHED, dict.fromkeys(public_ids, ms))
 
 
-def _meta(db: Transaction, prefix: str) -> dict[str, int]:
-    # the end of a range and not `like`, which an index without a collation does not serve
-    found = raw(db).execute("select key, value from meta where key >= ? and key < ?", (prefix, prefix[:-1] + "/"))
-    return {key.removeprefix(prefix): value for key, value in found}
-
-
-def _set_meta(db: Transaction, values: Iterable[tuple[str, int]]) -> None:
-    raw(db).executemany("insert or replace into meta(key, value) values(?, ?)", values)
+def drop_counts(db: Transaction, public_ids: Sequence[str]) -> None:
+    """Nothing more is said of these checkpoints, which leave the store."""
+    for prefix in (_COUNTED, _TRASHED):
+        meta.delete(db, prefix, public_ids)

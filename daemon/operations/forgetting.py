@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from openoxide.checkpoints import journal, store
+from openoxide.checkpoints import store
+from openoxide.checkpoints.clockmark import count_from, doubt_trash
+from openoxide.checkpoints.expiry import needed
 from openoxide.checkpoints.model import Checkpoint
-from openoxide.checkpoints.retention import FLOOR_OPERATIONS, Kept, floor, spare
+from openoxide.checkpoints.retention import Kept, floor, spare
 from openoxide.checkpoints.store import CheckpointQuery
 from openoxide.daemon.answers import checkpoint_object
 from openoxide.daemon.operations.keeping import expiry
@@ -27,14 +29,17 @@ def forget(service: Service, request: Request, _report: Reporter) -> ForgetAnswe
     """``forget CKPT...``: all that were named and may go, in one transaction; a name that names nothing stops it."""
     worktree = service.known(path(request))
     names, dry_run = texts(request, "checkpoints"), flag(request, "dry_run")
-    database, now_ms = service.timeline.database, service.clock.now_ms()
+    database, now_ms, trusted = service.timeline.database, service.clock.now_ms(), service.clock_mark.look().trusted
     with database.reading() if dry_run else database.writing() as db:
         checkpoints = CheckpointQuery(db, worktree.id)
         asked = [resolved(checkpoints, name, now_ms) for name in names]
-        reasons = floor(checkpoints.listing(), _befores(db, worktree.id))
+        reasons = floor(checkpoints.listing(), needed(db, worktree.id))
         gone, kept = spare([found.checkpoint for found in asked], reasons)
         if not dry_run:
-            store.set_forgotten(db, [checkpoint.id for checkpoint in gone], now_ms)
+            ids = [checkpoint.id for checkpoint in gone]
+            store.set_forgotten(db, ids, now_ms)
+            if not trusted:
+                doubt_trash(db, ids, now_ms)
     return {
         "ok": True,
         "dry_run": dry_run,
@@ -43,17 +48,6 @@ def forget(service: Service, request: Request, _report: Reporter) -> ForgetAnswe
         "freed_bytes": 0,
         "notes": [found.note for found in asked if found.note],
     }
-
-
-def _befores(db: Transaction, worktree: int) -> set[str]:
-    """The states before operations that are not settled, and before the last ones that can be reversed."""
-    known = journal.operations(db, worktree)
-    undoable, redoable = journal.undo_stack(known)
-    last = sorted(undoable + redoable, key=lambda operation: operation.id)[-FLOOR_OPERATIONS:]
-    needed = [*last, *(operation for operation in known if operation.phase in journal.OPEN_PHASES)]
-    checkpoints = CheckpointQuery(db, worktree)
-    befores = [checkpoints.by_row(operation.before or 0) for operation in needed]
-    return {checkpoint.id for checkpoint in befores if checkpoint is not None}
 
 
 def _kept(item: Kept) -> KeptObject:
@@ -91,6 +85,8 @@ def _take_back(db: Transaction, found: Checkpoint, anew: int | None) -> str:
     taken: Sequence[Checkpoint] = CheckpointQuery(db, found.worktree).by_name(found.name) if found.name else ()
     store.set_forgotten(db, [found.id], None)
     before = found.expires_at_ms
+    # or the next thinning would have it in trash again
+    count_from(db, [found.id], anew_ms)
     later = None if anew is None or before is None else max(anew, before)  # None: never
     store.set_pinned(db, found.id, pinned=found.pinned, expires_at_ms=later)
     if not taken:

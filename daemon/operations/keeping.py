@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import store
+from openoxide.checkpoints.clockmark import count_from
 from openoxide.checkpoints.model import Checkpoint, Worktree
 from openoxide.checkpoints.naming import valid_name
 from openoxide.checkpoints.store import CheckpointQuery
@@ -45,6 +46,7 @@ def unpin(service: Service, request: Request, _report: Reporter) -> KeepAnswer:
     def change(db: Transaction, found: Checkpoint) -> None:
         if found.pinned:
             store.set_pinned(db, found.id, pinned=False, expires_at_ms=expiry(service, worktree))
+            count_from(db, [found.id], service.clock.now_ms())
 
     return _changed(service, request, change)
 

@@ -34,7 +34,7 @@ class Machine:
     def look(self, newest_ms=None) -> bool:
         looked = look(self.mark, self.now, self.row, newest_ms=newest_ms, synchronised=self.kept)
         self.mark = looked.mark
-        if looked.doubtful:
+        if looked.doubtful and looked.doubtful[0] < looked.doubtful[1]:
             self.doubtful.append(looked.doubtful)
         return self.mark.doubt is Doubt.NONE
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openoxide.checkpoints.clockmark import counted_from, drop_counts, read_mark
+from openoxide.clock import rfc3339
 from openoxide.errors import StoreFullError
 
 DAY_MS = 86_400_000
@@ -114,15 +115,28 @@ def test_somebody_may_say_that_the_clock_is_right(box, clock):
     assert look(box).trusted
 
 
-def test_nothing_is_kept_of_what_is_not_there_any_more(box, clock):
+def test_nothing_is_kept_of_what_leaves_the_store(box, clock):
     test_what_a_wrong_clock_sealed_counts_from_when_it_is_right(box, clock, -400 * DAY_MS)
-    kept = counted(box)
+    (id_,) = counted(box)
     with box.service.timeline.database.writing() as db:
-        drop_counts(db)
-    assert counted(box) == kept
-    with box.service.timeline.database.writing() as db:
-        db.execute_sql("delete from checkpoint where number = 2")
-        drop_counts(db)
+        drop_counts(db, [id_])
+    assert counted(box) == {}
+
+
+def test_what_a_wrong_clock_put_into_trash_stays_there_for_the_whole_time(box, clock):
+    box.checkpoint()
+    clock.wall -= 400 * DAY_MS
+    box.call("forget", checkpoints=["1"])
+    clock.wall += 400 * DAY_MS
+    assert look(box).trusted
+    assert box.call("log", all=True)["items"][-1]["forgotten_at"] == rfc3339(clock.now_ms())
+
+
+def test_a_history_that_is_deleted_takes_what_was_said_of_it_along(box):
+    box.call("pin", checkpoint="1")
+    box.call("unpin", checkpoint="1")
+    assert counted(box)
+    box.call("unwatch", delete_history=True)
     assert counted(box) == {}
 
 
