@@ -18,11 +18,11 @@ from pathlib import Path
 from openoxide.checkpoints import journal, meta, store
 from openoxide.checkpoints.clockmark import counted_from, drop_counts
 from openoxide.checkpoints.model import Trigger, Worktree
-from openoxide.checkpoints.policy import Candidate, Cause, Disk, Plan, Stretch, Tree, limits, plan
-from openoxide.checkpoints.retention import FLOOR_OPERATIONS
+from openoxide.checkpoints.policy import Candidate, Cause, Disk, Plan, Stretch, Tree, limits, plan, thinned_at
+from openoxide.checkpoints.retention import FLOOR_OPERATIONS, floor
 from openoxide.checkpoints.rows import raw
 from openoxide.db import Database, Transaction
-from openoxide.settings import RetentionSettings
+from openoxide.settings import RetentionSettings, ThinSettings
 
 # what one transaction takes: nobody who seals waits for more
 _BATCH = 50
@@ -59,9 +59,12 @@ class Done:
     busy: set[int] = field(default_factory=set)
 
 
-def candidates(db: Transaction) -> list[Candidate]:
-    """Every sealed checkpoint of the store."""
+def candidates(db: Transaction, worktree: int | None = None) -> list[Candidate]:
+    """Every sealed checkpoint of the store, or of one worktree."""
     counted = counted_from(db)
+    rows = raw(db).execute(
+        _CANDIDATES if worktree is None else f"{_CANDIDATES} and worktree = ?", () if worktree is None else (worktree,)
+    )
     return [
         Candidate(
             id=id_,
@@ -76,10 +79,15 @@ def candidates(db: Transaction) -> list[Candidate]:
             spared=id_ in counted,
             forgotten_ms=forgotten_ms,
         )
-        for id_, worktree, number, seq, trigger, created_ms, expires_ms, named, pinned, forgotten_ms in raw(db).execute(
-            _CANDIDATES
-        )
+        for id_, worktree, number, seq, trigger, created_ms, expires_ms, named, pinned, forgotten_ms in rows
     ]
+
+
+def thins_at(db: Transaction, worktree: int, thin: ThinSettings) -> dict[str, int]:
+    """When thinning takes the kept checkpoints of a worktree, by id; it passes those that are not in there."""
+    held = [c for c in candidates(db, worktree) if c.forgotten_ms is None]
+    stay = floor(held, needed(db, worktree))
+    return {id_: ms for id_, ms in thinned_at(held, thin).items() if id_ not in stay}
 
 
 def needed(db: Transaction, worktree: int) -> set[str]:

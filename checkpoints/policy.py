@@ -84,8 +84,7 @@ class Stretch(NamedTuple):
     until: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Disk:
+class Disk(NamedTuple):
     """The disk that holds the store: all of it, and what is free, counting what a prune gives back anyway."""
 
     size_bytes: int
@@ -124,7 +123,9 @@ def plan(
     release = {
         c.id: Cause.TRASH
         for c in candidates
-        if c.forgotten_ms is not None and now_ms - c.forgotten_ms >= trees[c.worktree].retention.trash_days * DAY_MS
+        if keep.get(c.id) is Why.IN_TRASH
+        and c.forgotten_ms is not None
+        and now_ms - c.forgotten_ms >= trees[c.worktree].retention.trash_days * DAY_MS
     }
     found = Plan(keep={id_: why for id_, why in keep.items() if id_ not in release}, forget=forget, release=release)
     if not limits:
@@ -140,7 +141,12 @@ def plan(
 def _by_time(
     candidates: Sequence[Candidate], trees: Mapping[int, Tree], now_ms: int
 ) -> tuple[dict[str, Reason | Why], dict[str, Cause]]:
-    keep: dict[str, Reason | Why] = {c.id: Why.IN_TRASH for c in candidates if c.forgotten_ms is not None}
+    # an operation may have come to need what was put into trash before
+    keep: dict[str, Reason | Why] = {
+        c.id: Reason.UNDO if c.id in trees[c.worktree].needed else Why.IN_TRASH
+        for c in candidates
+        if c.forgotten_ms is not None
+    }
     forget: dict[str, Cause] = {}
     held: defaultdict[int, list[Candidate]] = defaultdict(list)
     for c in candidates:

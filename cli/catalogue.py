@@ -48,6 +48,7 @@ COMMANDS = {
     "name": Entry("keeping", "name", "name a checkpoint"),
     "forget": Entry("forgetting", "forget", "move checkpoints to trash"),
     "unforget": Entry("forgetting", "unforget", "take them back out of trash"),
+    "expire": Entry("forgetting", "expire", "let go what has expired, now"),
     "diff": Entry("diff", "diff", "compare two checkpoints, or one with the worktree"),
     "cat": Entry("diff", "cat", "print a file as it was"),
     "history": Entry("history", "history", "list versions of a path, what vanished, or where a text stood"),
@@ -64,9 +65,7 @@ COMMANDS = {
     "completion": Entry("completion", "completion", "print the completion script of a shell"),
 }
 
-NOT_BUILT = frozenset(
-    "expire prune purge repair resume fork export import share sessions memory agents service".split()
-)
+NOT_BUILT = frozenset("prune purge repair resume fork export import share sessions memory agents service".split())
 
 EXIT_STATUS = {
     0: "done",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.protocol.backups import BackupAnswer
     from openoxide.daemon.protocol.checkpoints import (
         CheckpointObject,
+        ExpireAnswer,
         ForgetAnswer,
         KeepAnswer,
         RestoreAnswer,
@@ -134,6 +135,9 @@ class Client(Caller):
 
     def unforget(self, path: str, checkpoints: Sequence[str]) -> Items:
         return cast("Items", self.call("unforget", {"path": path, "checkpoints": list(checkpoints)}))
+
+    def expire(self, *, dry_run: bool = False, force: bool = False) -> ExpireAnswer:
+        return cast("ExpireAnswer", self.call("expire", {"dry_run": dry_run, "force": force}))
 
     def diff(self, path: str, a: str, b: str | None = None, *, paths: Sequence[str] = (), patch: bool = False) -> Items:
         return cast("Items", self.call("diff", _given(path=path, a=a, b=b, paths=list(paths), patch=patch)))

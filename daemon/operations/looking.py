@@ -7,12 +7,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from openoxide.checkpoints import journal, rows, sight, store
 from openoxide.checkpoints.diff import Difference, differences
+from openoxide.checkpoints.expiry import thins_at
 from openoxide.checkpoints.history import left_out
 from openoxide.checkpoints.journal import OutcomeKind
 from openoxide.checkpoints.materialise import materialise, prepare_target
@@ -56,17 +57,19 @@ from openoxide.errors import (
     StoreDamagedError,
     UsageError,
 )
+from openoxide.settings import ThinSettings
 
 PATCH_LIMIT_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One worktree of a timeline, at one moment."""
+    """One worktree of a timeline, at one moment. ``thin``: how its automatic checkpoints are thinned."""
 
     timeline: Timeline
     worktree: Worktree
     now_ms: int
+    thin: ThinSettings = field(default_factory=ThinSettings)
 
     @property
     def id(self) -> int:
@@ -166,7 +169,11 @@ def log(view: View, request: Request) -> Items:
             all_of_them=flag(request, "all"),
             only_named=flag(request, "named"),
         )
-    answer: Items = {"ok": True, "items": [checkpoint_object(c) for c in found[: limit or len(found)]]}
+        thins = thins_at(db, view.id, view.thin)
+    answer: Items = {
+        "ok": True,
+        "items": [checkpoint_object(c, thins.get(c.id)) for c in found[: limit or len(found)]],
+    }
     if limit and len(found) > limit:
         answer["next"] = str(found[limit - 1].number)
     return answer
@@ -200,8 +207,9 @@ def show(view: View, request: Request) -> ShowAnswer:
         found = _items(db, view, differences(old, new), checkpoint.seq, None)
         skipped = rows.skipped_at(db, view.id, checkpoint.seq)
         writers = _writers(db, view, after, checkpoint.seq)
+        thins = thins_at(db, view.id, view.thin)
     return {
-        **checkpoint_object(checkpoint),
+        **checkpoint_object(checkpoint, thins.get(checkpoint.id)),
         "ok": True,
         "git": {"head": checkpoint.git.head, "branch": checkpoint.git.branch, "origin": checkpoint.git.origin},
         "writers": writers,
