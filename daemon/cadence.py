@@ -55,11 +55,11 @@ def set_back_ms(before: Ticks, now: Ticks) -> int:
     return back if back > DRIFT_MS else 0
 
 
-def until_run_ms(now_ms: int, last_ms: int | None, every_ms: int, jitter_ms: int) -> int:
-    """How long a job waits after a start: until its time has come since it was last done, and at least for the jitter."""
+def until_run_ms(now_ms: int, last_ms: int | None, every_ms: int, least_ms: int) -> int:
+    """How long a job waits after a start: until its time has come since it was last done, and at least ``least_ms``."""
     # a last time that is still to come was told by a wrong clock
     passed = every_ms if last_ms is None else max(0, now_ms - last_ms)
-    return max(jitter_ms, every_ms - passed)
+    return max(least_ms, every_ms - passed)
 
 
 def retry_ms(failures: int, every_ms: int) -> int:

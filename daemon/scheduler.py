@@ -24,13 +24,14 @@ _SOON = "soon"  # what waits for no job to end
 
 
 class Job(NamedTuple):
-    """Work that is done each so many seconds, and first some ``jitter_s`` after the start if it was not done for so long.
-    It may be done once more than is needed, and ends soon when the daemon does.
+    """Work that is done each so many seconds, and after a start first in ``after_s`` and up to ``jitter_s`` more, which
+    belong to whoever starts to work. It may be done once more than is needed, and ends soon when the daemon does.
     """
 
     name: str
     seconds: int
     work: Callable[[], object]
+    after_s: int = 120
     jitter_s: int = 60
 
 
@@ -99,8 +100,8 @@ class Scheduler:
 
     def _add(self, run: _Run) -> None:
         job, now_ms = run.job, self._clock.now_ms()
-        jitter_ms = random.randrange(1, 1_000 * job.jitter_s + 1)  # noqa: S311 - so that not all of them come at once
-        wait_ms = until_run_ms(now_ms, run.last_run_ms, 1_000 * job.seconds, jitter_ms)
+        after_ms = random.randint(1_000 * job.after_s, 1_000 * (job.after_s + job.jitter_s))  # noqa: S311 no secret
+        wait_ms = until_run_ms(now_ms, run.last_run_ms, 1_000 * job.seconds, after_ms)
         self._scheduler.add_job(
             self._do, "interval", [run], seconds=job.seconds, id=job.name, next_run_time=_in(wait_ms)
         )
