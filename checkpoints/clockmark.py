@@ -2,7 +2,7 @@
 sealed by a clock that was wrong: their time counts from when it is right.
 
 A checkpoint whose time does not count from when it was sealed has a row ``counted.<id>`` in ``meta``, and one that was put
-into trash by a clock that is not believed a row ``trashed.<id>``.
+into trash, or taken back, by a clock that is not believed a row ``doubted.<id>``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from openoxide.errors import OpenOxideError
 
 log = logging.getLogger(__name__)
 
-_CLOCK, _COUNTED, _TRASHED = "clock.", "counted.", "trashed."
+_CLOCK, _COUNTED, _DOUBTED = "clock.", "counted.", "doubted."
 # a mark matters after a boot only: until then the last one tells as much as one of this moment
 _WRITE_MS = 600_000
 
@@ -138,22 +138,21 @@ def write_mark(db: Transaction, mark: Mark) -> None:
 
 
 def _count_anew(db: Transaction, sealed: tuple[int, int], now_ms: int) -> None:
-    """The checkpoints in these rows are promised from now on for as long as they were when they were sealed, and what was
-    forgotten by the same clock is in trash from now on.
+    """The checkpoints in these rows, and those that somebody took back meanwhile, are promised from now on for as long as
+    they were then; what was forgotten meanwhile is in trash from now on.
     """
-    found = raw(db).execute("select public_id, created_ms, expires_ms from checkpoint where id > ? and id <= ?", sealed)
-    promised = {public_id: expires and max(0, expires - created) for public_id, created, expires in found}
+    found = raw(db).execute("select public_id, created_ms from checkpoint where id > ? and id <= ?", sealed)
+    promised_ms = {**dict(found.fetchall()), **meta.read(db, _DOUBTED)}
     raw(db).executemany(
-        "update checkpoint set expires_ms = ? where public_id = ?",
-        [(now_ms + ms, public_id) for public_id, ms in promised.items() if ms is not None],
+        "update checkpoint set expires_ms = ? + max(0, expires_ms - ?) where public_id = ?",
+        [(now_ms, then_ms, public_id) for public_id, then_ms in promised_ms.items()],
     )
-    count_from(db, promised, now_ms)
-    doubtful = meta.read(db, _TRASHED)
     raw(db).executemany(
         "update checkpoint set forgotten_ms = ? where public_id = ? and forgotten_ms is not null",
-        [(now_ms, public_id) for public_id in doubtful],
+        [(now_ms, public_id) for public_id in promised_ms],
     )
-    meta.delete(db, _TRASHED, doubtful)
+    count_from(db, promised_ms, now_ms)
+    meta.delete(db, _DOUBTED, meta.read(db, _DOUBTED))
 
 
 def count_from(db: Transaction, public_ids: Iterable[str], ms: int) -> None:
@@ -166,12 +165,12 @@ def counted_from(db: Transaction) -> dict[str, int]:
     return meta.read(db, _COUNTED)
 
 
-def doubt_trash(db: Transaction, public_ids: Iterable[str], ms: int) -> None:
-    """These were forgotten at ``ms`` by a clock that is not believed."""
-    meta.write(db, _TRASHED, dict.fromkeys(public_ids, ms))
+def doubt(db: Transaction, public_ids: Iterable[str], ms: int) -> None:
+    """These were forgotten or taken back at ``ms`` by a clock that is not believed."""
+    meta.write(db, _DOUBTED, dict.fromkeys(public_ids, ms))
 
 
 def drop_counts(db: Transaction, public_ids: Sequence[str]) -> None:
     """Nothing more is said of these checkpoints, which leave the store."""
-    for prefix in (_COUNTED, _TRASHED):
+    for prefix in (_COUNTED, _DOUBTED):
         meta.delete(db, prefix, public_ids)
