@@ -167,23 +167,22 @@ class Life:
         one = self.known[id_]
         now, trusted = self.clock.now_ms(), self.trusted
         with self.database.writing() as db:
-            if not trusted:
-                doubt(db, [id_], now)
-            if one.trashed:
+            if one.trashed or one.pinned:
                 store.set_forgotten(db, [id_], None)
-                store.set_pinned(db, id_, pinned=one.pinned, expires_at_ms=now + self.ttl)
+                store.set_pinned(db, id_, pinned=one.pinned and one.trashed > 0, expires_at_ms=now + self.ttl)
                 count_from(db, [id_], now)
-                one.trashed, one.spared = 0, self.true
-            elif one.pinned:
-                store.set_pinned(db, id_, pinned=False, expires_at_ms=now + self.ttl)
-                count_from(db, [id_], now)
-                one.pinned, one.spared = False, self.true
+                one.pinned, one.trashed, one.spared = one.pinned and one.trashed > 0, 0, self.true
             elif self.random.random() < 0.1:
                 store.set_pinned(db, id_, pinned=True, expires_at_ms=None)
                 one.pinned = True
+                return
             elif id_ not in self.floor():
                 store.set_forgotten(db, [id_], now)
                 one.trashed = self.true
+            else:
+                return
+            if not trusted:
+                doubt(db, [id_], now)
 
     def work(self, worktree: int) -> None:
         """What one hour brings to a project."""
