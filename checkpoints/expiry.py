@@ -130,6 +130,7 @@ def survey(
         found = [c for c in candidates(db) if c.worktree in trees]
         (stored,) = raw(db).execute("select coalesce(sum(stored), 0) from frame").fetchone()
     wanted, refused = limits(trees, retention.total_quota_bytes, retention.min_free_bytes, disk_of(folder))
+    # a quota that holds all that is stored holds what is needed: nothing has to be measured then
     exceeded = [limit for limit in wanted if limit.cause is Cause.MIN_FREE or stored > limit.most_bytes]
     decided = plan(found, trees, now_ms, exceeded, stretches(database, trees) if exceeded else ())
     return decided.refusing(refused)
@@ -161,6 +162,7 @@ def _page(database: Database, query: str, values: Sequence[int]) -> list[tuple[i
 def carry_out(database: Database, decided: Plan, now_ms: int, hold: Hold, is_ending: Callable[[], bool] = bool) -> Done:
     """Do what was decided, as far as it still is so; the rest is for the next time. Ends early where ``is_ending``."""
     done = Done()
+    # as they are now: the policy may have taken a while
     with database.reading() as db:
         by_id = {c.id: c for c in candidates(db) if c.id in decided.forget or c.id in decided.release}
     # what a limit takes out of the last day first: a prune must not keep it for the fine window
@@ -178,6 +180,7 @@ def carry_out(database: Database, decided: Plan, now_ms: int, hold: Hold, is_end
     for worktree, batch in _batches(decided.release, by_id):
         if is_ending():
             return done
+        # the worktree before the database, as everybody who rewinds takes them
         with _at_leisure(), hold(worktree) as held:
             if held:
                 with database.writing() as db:

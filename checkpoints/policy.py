@@ -130,6 +130,7 @@ def plan(
     found = Plan(keep={id_: why for id_, why in keep.items() if id_ not in release}, forget=forget, release=release)
     if not limits:
         return found
+    # the order is fixed before anything is measured: each content then has one moment at which it is free
     queue = _Queue(found, candidates, trees, now_ms)
     usage = _Usage(queue, trees)
     for stretch in stretches:
@@ -219,6 +220,7 @@ def limits(
     return ([*found, Limit(Cause.MIN_FREE, lacking)] if lacking > 0 else found), []
 
 
+# later than any place in the queue
 _NEVER: Final = 1 << 62
 
 
@@ -244,6 +246,7 @@ class _Queue:
         held: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         self.newest: dict[int, int] = {}
         for c in there:
+            # trash holds its contents too, until it leaves
             held[c.worktree].append((c.seq, rank.get(c.id, _NEVER)))
             if c.forgotten_ms is None and c.id not in found.forget:
                 self.newest[c.worktree] = max(c.seq, self.newest.get(c.worktree, 0))
@@ -302,6 +305,7 @@ class _Usage:
         after = Counter[int]()  # bytes by the rank after which they are not needed
         for content, rank in ranks.items():
             after[rank] += self._size[content]
+        # what nothing needs already is a prune's, and frees space without anybody's loss
         unneeded = after.pop(-1, 0)
         used, may_go = sum(after.values()), sum(size for rank, size in after.items() if rank < _NEVER)
         if limit.cause is Cause.MIN_FREE:

@@ -17,6 +17,7 @@ from openoxide.daemon.protocol.health import RetentionObject
 from openoxide.daemon.requests import Request, flag
 from openoxide.errors import ConflictError, RefusedError
 from openoxide.settings import RetentionSettings
+from openoxide.taken import CAUTIOUS
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
@@ -36,6 +37,7 @@ def expire(service: Service, request: Request, _report: Reporter) -> ExpireAnswe
     if not dry_run:
         if paused["paused"] and not (force and paused["reason"] == "clock"):
             raise RefusedError(f"nothing expires: {paused['why']}", hint=paused["hint"])
+        # before the decision: what the clock sealed while it was doubted is counted anew by this
         if force:
             service.clock_mark.accept()
     if not service.expiring.acquire(timeout=0 if dry_run else 5):
@@ -64,6 +66,7 @@ def expire_by_time(service: Service) -> None:
         done = expiry.carry_out(
             service.timeline.database, plan, service.clock.now_ms(), service.holding, service.stop_requested.is_set
         )
+    # once and not each hour: status tells of it all the time
     if plan.refused != service.refused_limits:
         service.refused_limits = plan.refused
         for text in plan.refused:
@@ -79,9 +82,9 @@ def retention(service: Service) -> RetentionObject:
     """Whether anything expires, and if not why."""
     why, hint, reason = "", "", ""
     clock = service.clock_mark.look()
-    if service.problems:
-        # what cannot be read may have promised more than the settings that are used instead
-        why, hint, reason = service.problems[0], "correct config.toml, then `oxide-ctl stop`", "config"
+    if service.taken is not None and service.taken.settings is CAUTIOUS:
+        # what cannot be read may have promised more than any settings that are used instead
+        why, hint, reason = service.taken.problem, "correct config.toml, then `oxide-ctl stop`", "config"
     elif not clock.trusted:
         why, hint, reason = clock.why, _FORCE_HINT, "clock"
     return {"paused": bool(why), "reason": reason, "why": why, "hint": hint, "refused": list(service.refused_limits)}
@@ -97,9 +100,9 @@ def _decide(service: Service) -> Plan:
     )
 
 
-def retention_of(service: Service, _worktree: Worktree) -> RetentionSettings:
+def retention_of(service: Service, worktree: Worktree) -> RetentionSettings:
     """What holds for one worktree."""
-    return service.settings.retention
+    return service.settings.of(worktree.root).retention
 
 
 def _answer(service: Service, plan: Plan, paused: RetentionObject, *, dry_run: bool) -> ExpireAnswer:

@@ -92,15 +92,20 @@ class KeptObject(TypedDict):
     reason: str
 
 
-class ForgetAnswer(TypedDict):
-    """``forget`` and its dry run. ``freed_bytes`` is 0: what is forgotten is in trash."""
+class LetGoAnswer(TypedDict):
+    """What ``forget`` and ``expire`` have in common. ``freed_bytes`` is 0: a prune frees what nothing needs any more."""
 
     ok: bool
     dry_run: bool
-    forgotten: list[CheckpointObject]
-    kept: list[KeptObject]
     freed_bytes: int
     notes: list[str]
+
+
+class ForgetAnswer(LetGoAnswer):
+    """``forget`` and its dry run."""
+
+    forgotten: list[CheckpointObject]
+    kept: list[KeptObject]
 
 
 class ExpiredObject(CheckpointObject):
@@ -116,19 +121,15 @@ class ExpireKeptObject(KeptObject):
     root: str
 
 
-class ExpireAnswer(TypedDict):
+class ExpireAnswer(LetGoAnswer):
     """``expire`` and its dry run, of all worktrees. ``forgotten``: into trash; ``released``: out of the store, where no
-    ``unforget`` finds them. ``freed_bytes`` is 0: a prune frees what nothing needs any more.
+    ``unforget`` finds them.
     """
 
-    ok: bool
-    dry_run: bool
     retention: RetentionObject
     forgotten: list[ExpiredObject]
     released: list[ExpiredObject]
     kept: list[ExpireKeptObject]
-    freed_bytes: int
-    notes: list[str]
 
 
 class WriterObject(TypedDict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 
@@ -95,10 +96,12 @@ def test_settings_that_cannot_be_read_let_nothing_expire(machine, project):
 
 
 def test_a_quota_that_nothing_fits_into_is_refused(machine, project):
-    machine.json("config", "set", "retention.quota_bytes", "1B")
+    (project / "big").write_bytes(os.urandom(1_500_000))
+    sealed(machine)
+    machine.json("config", "set", "retention.quota_bytes", "1MB")
     age(machine, 2)
-    assert "quota_bytes is 1" in machine.failure("expire", "--yes", code=8)["message"]
-    assert len(machine.json("log")["items"]) == 4
+    assert "quota_bytes is 1000000, and the newest" in machine.failure("expire", "--yes", code=8)["message"]
+    assert len(machine.json("log")["items"]) == 5
 
 
 def test_status_tells_of_the_jobs(machine, project):

@@ -15,6 +15,7 @@ from openoxide.daemon.operations.expiring import expire_by_time
 from openoxide.daemon.watched import Label
 from openoxide.errors import ConflictError, NotFoundError, RefusedError
 from openoxide.settings import RetentionSettings
+from openoxide.taken import CAUTIOUS, Taken
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -258,7 +259,7 @@ class TestAClockThatJumps:
 
 
 def test_settings_that_cannot_be_read_let_nothing_expire(box, clock):
-    box.service.problems.append("config.toml is not valid TOML")
+    box.service.taken = Taken(settings=CAUTIOUS, problem="config.toml is not valid TOML")
     clock.advance(40 * DAY_MS)
     for force in (False, True):
         with pytest.raises(RefusedError, match=r"config\.toml"):
