@@ -184,6 +184,14 @@ class TestAQuota:
         )
         assert set(found.release) == {"c5", "c6"}
 
+    def test_a_project_does_not_pay_with_what_another_goes_on_needing(self):
+        trees = {n: Tree(project=f"p{n}", retention=RetentionSettings()) for n in (1, 2)}
+        held = [candidate(1, 9 * DAY), candidate(2, 8 * DAY, worktree=2)]
+        newest = [candidate(90 + n, 0, worktree=n) for n in (1, 2)]
+        stretches = [Stretch(7, 50, 1, 10, 11), Stretch(7, 50, 2, 0, None), Stretch(8, 10, 2, 20, 21)]
+        found = plan([*held, *newest], trees, NOW, [Limit(Cause.TOTAL_QUOTA, 55)], stretches)
+        assert set(found.release) == {"c2"}
+
 
 class TestMinFree:
     @pytest.mark.parametrize(("lacking", "gone"), [(1, [1]), (10, [1]), (11, [1, 2]), (40, [1, 2, 3, 4])])
