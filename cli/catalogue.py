@@ -50,6 +50,7 @@ COMMANDS = {
     "name": Entry("keeping", "name", "name a checkpoint"),
     "forget": Entry("forgetting", "forget", "move checkpoints to trash"),
     "unforget": Entry("forgetting", "unforget", "take them back out of trash"),
+    "expire": Entry("forgetting", "expire", "let go what has expired, now"),
     "purge": Entry("purge", "purge", "remove contents everywhere, for good"),
     "diff": Entry("diff", "diff", "compare two checkpoints, or one with the worktree"),
     "cat": Entry("diff", "cat", "print a file as it was"),
@@ -67,7 +68,7 @@ COMMANDS = {
     "completion": Entry("completion", "completion", "print the completion script of a shell"),
 }
 
-NOT_BUILT = frozenset("expire resume fork export import share sessions memory agents service".split())
+NOT_BUILT = frozenset("resume fork export import share sessions memory agents service".split())
 
 EXIT_STATUS = {
     0: "done",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.protocol.backups import BackupAnswer
     from openoxide.daemon.protocol.checkpoints import (
         CheckpointObject,
+        ExpireAnswer,
         ForgetAnswer,
         KeepAnswer,
         RestoreAnswer,
@@ -145,6 +146,9 @@ class Client(Caller):
 
     def unforget(self, path: str, checkpoints: Sequence[str]) -> Items:
         return cast("Items", self.call("unforget", {"path": path, "checkpoints": list(checkpoints)}))
+
+    def expire(self, *, dry_run: bool = False, force: bool = False) -> ExpireAnswer:
+        return cast("ExpireAnswer", self.call("expire", {"dry_run": dry_run, "force": force}))
 
     def purge(
         self,

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from openoxide.checkpoints import journal, rows, sight, store
 from openoxide.checkpoints.diff import Difference, differences
+from openoxide.checkpoints.expiry import thins_at
 from openoxide.checkpoints.history import left_out
 from openoxide.checkpoints.journal import OutcomeKind
 from openoxide.checkpoints.model import PURGED, Checkpoint, FileState, Kind, SkipReason, Worktree, Writer
@@ -51,17 +52,19 @@ from openoxide.errors import (
     RootVanishedError,
     UsageError,
 )
+from openoxide.settings import ThinSettings
 
 PATCH_LIMIT_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One worktree of a timeline, at one moment."""
+    """One worktree of a timeline, at one moment. ``thin``: how its automatic checkpoints are thinned."""
 
     timeline: Timeline
     worktree: Worktree
     now_ms: int
+    thin: ThinSettings = field(default_factory=ThinSettings)
 
     @property
     def id(self) -> int:
@@ -171,7 +174,11 @@ def log(view: View, request: Request) -> Items:
             all_of_them=flag(request, "all"),
             only_named=flag(request, "named"),
         )
-    answer: Items = {"ok": True, "items": [checkpoint_object(c) for c in found[: limit or len(found)]]}
+        thins = thins_at(db, view.id, view.thin)
+    answer: Items = {
+        "ok": True,
+        "items": [checkpoint_object(c, thins.get(c.id)) for c in found[: limit or len(found)]],
+    }
     if limit and len(found) > limit:
         answer["next"] = str(found[limit - 1].number)
     return answer
@@ -207,8 +214,9 @@ def show(view: View, request: Request) -> ShowAnswer:
         writers = _writers(db, view, after, checkpoint.seq)
         # each change took one position, so those that a prune took away are missing
         pruned = checkpoint.seq - after - sum(writer["paths"] for writer in writers)
+        thins = thins_at(db, view.id, view.thin)
     return {
-        **checkpoint_object(checkpoint),
+        **checkpoint_object(checkpoint, thins.get(checkpoint.id)),
         "ok": True,
         "git": {"head": checkpoint.git.head, "branch": checkpoint.git.branch, "origin": checkpoint.git.origin},
         "writers": writers,

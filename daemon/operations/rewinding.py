@@ -237,6 +237,11 @@ def _reverse_one(
     dry_run: bool,
 ) -> RewindAnswer:
     reverses = _stack(service, watched, kind)[-1]
+    if reverses.before is None or reverses.after is None:
+        raise NotFoundError(
+            f"operation {short(reverses.public_id)} cannot be reversed any more: the checkpoints that it needs have expired",
+            hint="`oxide-ctl log` lists what is kept, and `oxide-ctl rewind` goes back to it",
+        )
     before, now_seq = _take_before(watched, full=False, dry_run=dry_run)
     with service.timeline.database.reading() as db, watched.open_tree() as tree:
         plan = plan_reverse(db, tree, reverses, now_seq)

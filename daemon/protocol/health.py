@@ -79,11 +79,37 @@ class WorktreeStatus(TypedDict):
     idle_turns: list[IdleTurnObject]
 
 
+class JobObject(TypedDict):
+    """Work that is done by the clock. ``failures``: how often it failed since it last did not, ``error``: the last time."""
+
+    name: str
+    every_ms: int
+    running: bool
+    last_run_at: str | None
+    next_run_at: str | None
+    failures: int
+    error: str
+
+
+class RetentionObject(TypedDict):
+    """Whether anything expires. ``reason``: why it does not, ``clock`` or ``config``; ``refused``: limits of the settings
+    that the last expire could not hold.
+    """
+
+    paused: bool
+    reason: str
+    why: str
+    hint: str
+    refused: list[str]
+
+
 class StatusAnswer(TypedDict):
     """``status``."""
 
     ok: bool
     daemon: DaemonObject
+    retention: RetentionObject
+    jobs: list[JobObject]
     worktrees: list[WorktreeStatus]
 
 

@@ -41,6 +41,16 @@ WATCHED = {
     "lookalikes": [],
 }
 FORGOTTEN = {"ok": True, "dry_run": False, "forgotten": [checkpoint()], "kept": [], "freed_bytes": 0, "notes": []}
+EXPIRED = {
+    "ok": True,
+    "dry_run": False,
+    "forgotten": [{**checkpoint(), "root": "/src/app", "reason": "thinned"}],
+    "released": [],
+    "kept": [],
+    "freed_bytes": 0,
+    "notes": [],
+    "retention": {"paused": False, "reason": "", "why": "", "hint": "", "refused": []},
+}
 SEARCHED = {**ITEMS, "searched": 3, "searched_bytes": 5, "binary": 0, "damaged": 0}
 MEASURED = {"ok": True, "home": "/h", "total_bytes": 1, "freeable_bytes": 0, "trash_bytes": 0, "dedup_ratio": None} | {
     "compression_ratio": None,
@@ -138,6 +148,9 @@ ASKED = [
         {"path": HERE, "paths": [f"{HERE}/a", f"{HERE}/b"], "blobs": [], "dry_run": False},
     ),
     ("purge --blob beef --dry-run", "purge", PURGED, {"path": HERE, "paths": [], "blobs": ["beef"], "dry_run": True}),
+    ("expire --yes", "expire", EXPIRED, {"dry_run": False, "force": False}),
+    ("expire --dry-run", "expire", EXPIRED, {"dry_run": True, "force": False}),
+    ("expire --force --yes", "expire", EXPIRED, {"dry_run": False, "force": True}),
     ("unforget 42 x", "unforget", {"ok": True, "items": [checkpoint()]}, {"path": HERE, "checkpoints": ["42", "x"]}),
     ("show 42", "show", shown(), {"path": HERE, "checkpoint": "42"}),
     ("diff a", "diff", ITEMS, {"path": HERE, "a": "a", "paths": [], "patch": False}),
@@ -415,6 +428,7 @@ def test_what_a_purge_could_not_reach_means_done_in_part(run, daemon, answer, co
         "undo",
         "redo 2",
         "unwatch --delete-history",
+        "expire",
     ],
 )
 def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
@@ -426,11 +440,22 @@ def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
         "forget": {**FORGOTTEN, "dry_run": True},
         "prune": {**PRUNED, "dry_run": True},
         "purge": {**PURGED, "dry_run": True},
+        "expire": {**EXPIRED, "dry_run": True},
     }
     ended = run(*line.split())
 
     assert (ended.code, [request["dry_run"] for _, request in daemon.requests]) == (8, [True])
     assert "--yes" in (ended.json["error"]["hint"] if "--json" in line else ended.complaint)
+
+
+def test_a_pause_is_told_before_a_yes_is_asked_for(run, daemon):
+    why = {"paused": True, "reason": "clock", "why": "the clock was set", "hint": "force it", "refused": []}
+    daemon.answers["expire"] = {**EXPIRED, "forgotten": [], "dry_run": True, "retention": why}
+
+    ended = run("expire")
+
+    assert (ended.code, ended.complaint) == (8, "oxide-ctl: nothing expires: the clock was set\nhint: force it\n")
+    assert "nothing expires: the clock was set" in run("expire", "--dry-run").text
 
 
 @pytest.mark.parametrize("line", ["rewind nosuch", "rewind nosuch --json", "undo", "redo", "unwatch --delete-history"])
@@ -505,7 +530,7 @@ def test_what_is_not_built_fails_honestly(run, daemon, flags):
         "rewind --turn p --only --scope all --yes",
         "rewind --turn p --only --exact --yes",
         "diff a --stat --patch",
-        "expire",
+        "prune",
         "share",
         "pin",
         "history",

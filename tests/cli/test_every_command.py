@@ -37,6 +37,10 @@ ITEMS = {"ok": True, "items": [ITEM]}
 KEPT = {"ok": True, **ITEM}
 WINDOW = {"ok": True, "turn": "p", "tool": "t", "checkpoint": ITEM, "notes": []}
 FORGOTTEN = {"ok": True, "dry_run": True, "forgotten": [ITEM], "kept": [], "freed_bytes": 0, "notes": ["a note"]}
+EXPIRED = {
+    "ok": True, "dry_run": True, "forgotten": [], "released": [], "kept": [], "freed_bytes": 0, "notes": [],
+    "retention": {"paused": False, "reason": "", "why": "", "hint": "", "refused": []},
+}  # fmt: skip
 LEFT = {"ok": True, "removed": [], "left": []}
 PLAN = planned(restored=[{"path": f"p{number}"} for number in range(30)])
 OF_AGENT = "--agent codex --session s"
@@ -76,6 +80,7 @@ LINES = {
     "forget": ("forget 1 --dry-run", {"forget": FORGOTTEN}),
     "purge": ("purge a --dry-run", {"purge": {**PURGED, "dry_run": True, "notes": ["a note"]}}),
     "unforget": ("unforget 1", {"unforget": {**ITEMS, "note": "a note"}}),
+    "expire": ("expire --dry-run", {"expire": EXPIRED}),
     "diff": ("diff 1", {"diff": {"ok": True, "items": [difference("a")], "note": "a note"}}),
     "cat": ("cat 1 f", {"cat": b"bytes\n"}),
     "history": ("history f", {"history": {"ok": True, "items": [], "next": "more"}}),
