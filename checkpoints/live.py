@@ -53,7 +53,11 @@ class LiveRow(NamedTuple):
     def identity(self) -> StatIdentity | None:
         """The stat that the state rests on; None where nothing stood there."""
         dev, ino, *others = self[8:]
-        return StatIdentity(from_signed(dev), from_signed(ino), *others) if dev is not None else None  # type: ignore[arg-type]
+        if dev is None or ino is None:
+            return None
+        if dev < 0 or ino < 0:
+            dev, ino = from_signed(dev), from_signed(ino)
+        return StatIdentity(dev, ino, *others)  # type: ignore[arg-type]
 
 
 def unchanged(row: LiveRow, found: os.stat_result) -> bool:
