@@ -264,14 +264,14 @@ _compact = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would bu
 
 
 def _encode(state: FileState) -> str:
-    fields: dict[str, Any] = {"kind": int(state.kind)}
+    kind, mode, size, mtime_ns, blob, target, torn, sqlite = state
+    plain = {"mode": mode, "size": size, "mtime_ns": mtime_ns, "torn": torn, "sqlite": sqlite}
     # defaults are left out: a rewind writes two states for each path
-    for name in ("mode", "size", "mtime_ns", "torn", "sqlite"):
-        if getattr(state, name):
-            fields[name] = getattr(state, name)
-    for name in ("blob", "target"):
-        if getattr(state, name) is not None:
-            fields[name] = b64encode(getattr(state, name)).decode("ascii")
+    fields: dict[str, Any] = {"kind": int(kind)} | {name: value for name, value in plain.items() if value}
+    if blob is not None:
+        fields["blob"] = b64encode(blob).decode("ascii")
+    if target is not None:
+        fields["target"] = b64encode(target).decode("ascii")
     return _compact(fields)
 
 

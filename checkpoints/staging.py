@@ -217,12 +217,15 @@ def looks_like(found: os.stat_result, expected: FileState) -> bool:
 
 def hash_of(fd: int) -> BlobHash:
     """The name of what ``fd`` holds from its start."""
-    hasher, offset = Hasher(), 0
+    hasher, offset, length = Hasher(), 0, os.fstat(fd).st_size
     # no larger a buffer than the file: the system hands out and takes back a large one for each call
-    size = min(_CHUNK, os.fstat(fd).st_size + 1)
+    size = min(_CHUNK, length + 1)
     while chunk := os.pread(fd, size, offset):
         hasher.update(chunk)
         offset += len(chunk)
+        # fewer bytes than asked for are the end of the file, and no further call has to tell
+        if len(chunk) < size and offset == length:
+            break
     return hasher.digest()
 
 
