@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from openoxide.checkpoints import swapping
@@ -134,7 +135,8 @@ def open_timeline(path: Path, migrations: Sequence[str] = MIGRATIONS) -> Databas
     if 0 < reached < len(migrations):
         migrate(path, reached, migrations)
     else:
-        drop_unfinished(path)
+        with suppress(OSError):  # it is in nobody's way until the next migration
+            drop_unfinished(path)
     database = Database(path)
     _create(database, migrations)
     return database

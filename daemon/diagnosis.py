@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from openoxide.checkpoints.inventory import Inventory
 from openoxide.checkpoints.tree import go_on_here, way_back
 from openoxide.daemon.attachment import INSTANCE_LIMIT, WATCH_LIMIT
 from openoxide.daemon.cadence import NETWORK_FS
-from openoxide.daemon.protocol.health import IdleTurnObject
+from openoxide.daemon.protocol.health import IdleTurnObject, JobObject, RetentionObject
 from openoxide.health import ERROR, NOTE, WARNING, Problem, tree_problems
 
 ENOUGH_WATCHES, ENOUGH_INSTANCES = 524_288, 1_024
@@ -160,6 +160,32 @@ def reserve_problems(free: int, least: int) -> list[Problem]:
     if free >= least:
         return [Problem("reserve_near", NOTE, text, hint)]
     return [Problem("reserve", WARNING, f"{text}: checkpoints are forgotten before their time", hint)]
+
+
+def retention_problems(retention: RetentionObject) -> list[Problem]:
+    """Whether nothing expires, and which limits the last expire could not hold."""
+    found = []
+    # what is wrong with the settings is told of itself
+    if retention["paused"] and retention["reason"] != "config":
+        found.append(Problem("retention_paused", WARNING, f"nothing expires: {retention['why']}", retention["hint"]))
+    for text in retention["refused"]:
+        hint = "`oxide-ctl config list` shows the limits, `oxide-ctl expire --dry-run` what they would take"
+        found.append(Problem("limit_refused", WARNING, f"a limit of the settings is not held: {text}", hint))
+    return found
+
+
+def job_problems(jobs: Iterable[JobObject]) -> list[Problem]:
+    """Which work that is done by the clock fails."""
+    return [
+        Problem(
+            "job_failed",
+            WARNING,
+            f"the job {job['name']} failed {job['failures']} times since it last did not: {job['error']}",
+            "it is tried again; `oxide-ctl status` says when, and the daemon's log tells more",
+        )
+        for job in jobs
+        if job["failures"]
+    ]
 
 
 def copy_problems(home: str, sizes: Mapping[str, int]) -> list[Problem]:

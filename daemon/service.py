@@ -52,7 +52,7 @@ class Service:
         self.home = home
         self.settings = settings
         self.clock = clock
-        self.started_ms, self.started_boot_ms = clock.now_ms(), clock.boot_ms()
+        self.started_ms = clock.now_ms()
         self.taken: Taken | None = None  # None: the settings are whoever made this one's, and no file's
         self.on_sealed: list[OnSealed] = []
         self.stop_requested = threading.Event()
@@ -74,9 +74,9 @@ class Service:
 
     def start(self) -> None:
         """Take up every watched worktree; each is compared with its record in the background. What hooks left follows."""
-        drop_old_stores(self.home.timeline_db, self.clock.now_ms())
         # before anything is sealed: in a store without a mark the newest checkpoint is what the clock is compared with
-        self.clock_mark.look()
+        if self.clock_mark.look().trusted:
+            drop_old_stores(self.home.timeline_db, self.clock.now_ms())
         with self.timeline.database.reading() as db:
             known = [worktree for worktree in store.worktrees(db) if worktree.watching]
             newest = {worktree.id: store.CheckpointQuery(db, worktree.id).newest() for worktree in known}

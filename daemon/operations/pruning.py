@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING
 
+from openoxide.checkpoints import expiry
 from openoxide.checkpoints.prune import Prune, Pruned, forecast
 from openoxide.daemon.operations.breathing import Breath
 from openoxide.daemon.protocol.health import PruneAnswer
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 # a restore of a large tree may take longer; what it may need is left to the next prune
 DRAIN_SECONDS = 30
-# steps and drifts for good reasons
-CLOCK_TOLERANCE_MS = 300_000
 TELL_EVERY = 1_000
 
 
@@ -53,7 +52,8 @@ def prune_store(service: Service, report: Reporter | None = None) -> Pruned:
             database=service.timeline.database,
             blobs=blobs,
             now_ms=service.clock.now_ms(),
-            clock_trusted=clock_is_trusted(service),
+            clock_trusted=service.clock_mark.look().trusted,
+            given_up=_given_up(service),
             breathe=_breathing(service, report),
             drained=lambda: blobs.leases.drained(DRAIN_SECONDS, service.stop_requested.is_set),
         ).run()
@@ -73,11 +73,9 @@ def _breathing(service: Service, report: Reporter | None) -> Callable[[], None]:
     return tell
 
 
-def clock_is_trusted(service: Service) -> bool:
-    """Whether the wall clock has run on with the boot clock since the daemon began."""
-    clock = service.clock
-    step = (clock.now_ms() - service.started_ms) - (clock.boot_ms() - service.started_boot_ms)
-    return abs(step) <= CLOCK_TOLERANCE_MS
+def _given_up(service: Service) -> dict[int, int]:
+    with service.timeline.database.looking() as db:
+        return expiry.fine_given_up(db)
 
 
 def _forecast(service: Service, report: Reporter) -> PruneAnswer:
@@ -85,7 +83,8 @@ def _forecast(service: Service, report: Reporter) -> PruneAnswer:
         service.timeline.database,
         service.timeline.blobs,
         service.clock.now_ms(),
-        clock_trusted=clock_is_trusted(service),
+        clock_trusted=service.clock_mark.look().trusted,
+        given_up=_given_up(service),
         breathe=_breathing(service, report),
     )
     return {

@@ -264,12 +264,13 @@ def status(service: Service, _request: Request, _report: Reporter) -> StatusAnsw
             ],
         },
         "retention": retention(service),
-        "jobs": [_job(state) for state in service.scheduler.states()],
+        "jobs": [job_object(state) for state in service.scheduler.states()],
         "worktrees": [_worktree_status(service, watched) for watched in service.all_watched()],
     }
 
 
-def _job(state: JobState) -> JobObject:
+def job_object(state: JobState) -> JobObject:
+    """A job as ``status`` tells it."""
     return {
         "name": state.name,
         "every_ms": 1_000 * state.seconds,
