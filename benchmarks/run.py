@@ -28,6 +28,7 @@ import capturing
 import checkpointing
 import hookcost
 import peerjob
+import pruning
 import rewinding
 import steadyjob
 from field import NAMES, Field, gather
@@ -41,7 +42,7 @@ from workshop import Workshop, files_of
 SMALL, USUAL, LARGE = 2_000, 20_000, 100_000
 ROUNDS, QUICK_ROUNDS = 5, 3
 CHANGED = 1_000
-FIGURES = ("checkpoint", "strace", "capture", "rewind", "hook", "store")
+FIGURES = ("checkpoint", "strace", "capture", "rewind", "hook", "store", "repack", "prune")
 RESULTS = Path(__file__).resolve().parent / "results"
 PROGRAM = "python benchmarks/run.py"
 NOTE = (
@@ -177,6 +178,8 @@ def _main_job(workshop: Workshop, options: argparse.Namespace) -> list[Task]:
         _rewind(workshop, files, min(options.changed, files // 2), rounds),
         _hook(workshop, options.files or SMALL, rounds),
         _store(workshop, options.real_tree or Path(sysconfig.get_path("stdlib"))),
+        _repack(workshop),
+        _prune(workshop, files),
     ]
     return [task for task in tasks if not options.only or task.claims[0].figure in options.only]
 
@@ -254,6 +257,28 @@ def _store(workshop: Workshop, tree: Path) -> Task:
         rounds=1,
         again=f"--real-tree {shlex.quote(str(tree))}",
         measure=lambda: (capturing.real_store(workshop, workshop.real_tree()),),
+    )
+
+
+def _repack(workshop: Workshop) -> Task:
+    what = f"store after {pruning.EDITS} edits of a line of a text of 1 MB, and a prune"
+    return Task(
+        program=PROGRAM,
+        claims=(Claim(figure="repack", what=what, targets={"grown_kb": 150}),),
+        rounds=1,
+        again="",
+        measure=lambda: (pruning.edits_of_a_text(workshop),),
+    )
+
+
+def _prune(workshop: Workshop, files: int) -> Task:
+    what = "checkpoint with 1 changed file beside a prune"
+    return Task(
+        program=PROGRAM,
+        claims=(Claim(figure="prune", what=what, files=files, targets={"delay_ms_max": 20}),),
+        rounds=1,
+        again=f"--files {files}",
+        measure=lambda: (pruning.checkpoints_beside(workshop, files),),
     )
 
 

@@ -95,9 +95,18 @@ class Applier:
         if damaged:
             raise StoreDamagedError(
                 f"the store cannot give back {len(damaged)} of the files to be replaced, first {os.fsdecode(damaged[0])!r}",
-                hint="nothing was changed; leave these paths out by naming the others after --, or save them once more",
+                hint="nothing was changed; --partial leaves these paths out, or save them once more",
                 details={"paths": [os.fsdecode(path) for path in damaged]},
             )
+
+    def unsound(self, plan: RewindPlan) -> set[bytes]:
+        """Paths of ``plan`` whose bytes, those that come back or those that are displaced, the store cannot give back."""
+        wanted = {(change.path, change.wanted.blob) for change in plan.changes if change.merged is None}
+        displaced = {(change.path, change.now.blob) for change in plan.changes}
+        names = {blob: path for path, blob in sorted(wanted | displaced) if blob is not None}
+        damaged = set(self._timeline.blobs.damaged([*names]))
+        mended = {blob for path, blob in displaced if blob in damaged and self._mended(path, blob)}
+        return {path for path, blob in wanted | displaced if blob in damaged - mended}
 
     def _mended(self, path: bytes, blob: BlobHash) -> bool:
         """The bytes that the store has lost may be in the tree still: then they are stored anew."""
@@ -227,7 +236,8 @@ class Applier:
                 for _, fd in found.files:
                     os.close(fd)
                 return
-            self._record_strays(operation, found)
+            with self._timeline.blobs.adding():
+                self._record_strays(operation, found)
             # a folder may be a whole tree of somebody's: it is never read through, stored or deleted, only listed
             if not found.folders:
                 self._delete_folder(operation)

@@ -11,7 +11,8 @@ import logging
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import BinaryIO
 
 from openoxide.checkpoints import stored
@@ -50,10 +51,10 @@ class Blobs:
         self._frames: OrderedDict[Place, bytes] = OrderedDict()
         # for _big, _frames and _copying, which the threads of all requests share
         self._lock = threading.Lock()
-        self._copying = 0
+        self._copying = self._adding = 0
         self._dropped: set[int] = set()  # looked at and changed by writers only
         self.leases = Leases()
-        self.repacking = threading.Lock()
+        self.repacking, self.pruning = threading.Lock(), threading.Lock()
         with database.reading() as db:
             used, reserved = stored.used_packs(db), stored.reserved_packs(db)
         # above all that a row, a file or the promise of an earlier start names: nothing is ever appended behind the
@@ -92,6 +93,17 @@ class Blobs:
             places = self.packs.append(frames)
         return [(place, frame.names) for place, frame in zip(places, frames, strict=True)]
 
+    @contextmanager
+    def adding(self) -> Iterator[None]:
+        """What is written in the block and gets no row in it will never get one."""
+        with self._lock:
+            self._adding += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._adding -= 1
+
     def write_big(self, source: BinaryIO) -> BlobHash:
         """Copy ``source`` into a file of its own, durable when this returns."""
         with self._lock:
@@ -119,11 +131,15 @@ class Blobs:
         ids |= stored.blob_ids(db, wanted - ids.keys())
         missing = wanted - ids.keys()
         with self._lock:
-            big = {name: self._big[name] for name in missing if name in self._big}
+            big = {name: self._big[name] for name in wanted if name in self._big}
+        if big:
+            needed = missing | stored.lost_names(db, big)
+            big = {name: place for name, place in big.items() if name in needed}
         # deleted since unknown() found it, so its bytes are in none of these frames
-        if len(big) != len(missing):
+        if missing - big.keys():
             raise BlobVanishedError((missing - big.keys()).pop().hex())
-        return ids | stored.insert_frames(db, [(place, [(name, place.raw)]) for name, place in big.items()])
+        made = stored.insert_frames(db, [(place, [(name, place.raw)]) for name, place in big.items()])
+        return ids | (made or stored.blob_ids(db, big))
 
     def forget_pending(self, names: Iterable[BlobHash]) -> None:
         """Their rows are durable."""
@@ -222,16 +238,13 @@ class Blobs:
         """
         # the rows, durably, then the bytes: a crash in between leaves bytes that nobody names (docs/design.md, 3)
         with self._database.writing() as db:
-            big = stored.big_names(db)
             freed = stored.delete_unused_blobs(db)
-            unused = big - stored.big_names(db)
+        with self._lock:
+            self._frames.clear()
         if not self.leases.drained(0):  # a backup copies what these rows named; the next start, or a prune, deletes it
             return sum(freed.values())
-        with self._lock, write_errors("the content store", StoreReadOnlyError):
-            self._frames.clear()
-            if not self._copying:  # else one of these may be on its way back; the next start deletes it
-                self.packs.drop_big(unused - self._big.keys())
         # once the deletion is durable
+        self.drop_bigs()
         gone = self.drop_packs()
         return sum(size for pack, size in freed.items() if pack not in gone)
 
@@ -249,6 +262,46 @@ class Blobs:
             for number in gone:
                 self.packs.remove(number)
         return gone
+
+    def drop_bigs(self, drained: Callable[[], bool] = lambda: True) -> int:
+        """Delete the big blobs' files that no row names and nobody is about to; how many bytes they were. ``drained`` as for
+        packs.
+        """
+        found = {BlobHash(bytes.fromhex(name)) for name in self.packs.bigs()}
+        with self._database.looking() as db:
+            found -= stored.big_names(db)
+        if not found or not drained():
+            return 0
+        # as a writer, so that nobody adopts one that goes; only a name changes meanwhile, since to delete much takes long
+        with self._database.writing() as db, self._lock, write_errors("the content store", StoreReadOnlyError):
+            # one that is copied right now may be on its way back, one that was copied gets its row until the recording ends
+            spared = found if self._copying else {*self._big} if self._adding else set()
+            gone = found - spared - stored.big_names(db)
+            for name in gone:
+                self._big.pop(name, None)
+            aside, size = self.packs.set_bigs_aside(gone)
+        self.packs.remove_aside(aside)
+        return size
+
+    def drop_unnamed_big(self, drained: Callable[[], bool]) -> bool:
+        """As :meth:`drop_bigs`; whether every file that is left has a row. What is copied now may become one that has none."""
+        self.drop_bigs(drained)
+        with self._lock, write_errors("the content store", StoreReadOnlyError):
+            if self._copying:
+                return False
+            self.packs.remove_aside(self.packs.unfinished())
+        with self._database.looking() as db:
+            return {BlobHash(bytes.fromhex(name)) for name in self.packs.bigs()} <= stored.big_names(db)
+
+    def shut(self, packs: Iterable[int]) -> None:
+        """From here on no row comes to name anything more in these packs: whoever has appended to one stores it again."""
+        with self._database.writing():
+            self._dropped.update(packs)
+
+    def forget_frames(self) -> None:
+        """What was unpacked is not kept in memory any more."""
+        with self._lock:
+            self._frames.clear()
 
     def promise_packs(self) -> None:
         """More numbers for packs, where those that the start promised come to their end."""

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from openoxide.checkpoints.hashing import HASH_BYTES, blob_hash, manifest_sum, sum_to_bytes
-from openoxide.checkpoints.model import ABSENT, BlobHash, FileState, Kind, SkipReason
+from openoxide.checkpoints.model import ABSENT, LOST_FRAME, BlobHash, FileState, Kind, SkipReason
 
 _KINDS = range(len(Kind))
 _FLAGS = range(4)
@@ -42,6 +42,7 @@ class ProblemKind(str, Enum):
     MODE = "mode"
     UNNAMED = "unnamed"  # a file that no row names, and this database may have made
     FOREIGN = "foreign"  # one that this database never made
+    LOST = "lost"  # a repair could not bring it back, and marked it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +162,7 @@ class Replay:
     sealed: Iterable[Sealed]
     problems: list[Problem] = field(default_factory=list)
     rows: int = 0
+    passed: dict[int, tuple[bytes, int]] = field(default_factory=dict)  # what each checkpoint's hash and count would be
     _sum: int = 0
     _seq: int = 0
     _files: int = 0
@@ -187,8 +189,8 @@ class Replay:
         # the one before was told of when it was met
         lost = before is not None and row_problem(before) is not None
         self._doubtful += (found is not None) - lost
-        old = ABSENT if before is None or lost else _state(before)
-        new = ABSENT if found else _state(row)
+        old = ABSENT if before is None or lost else file_state(before)
+        new = ABSENT if found else file_state(row)
         self._sum = manifest_sum(self._sum, [(row.path, old, new)]) if old.exists or new.exists else self._sum
         self._files += (new.kind is Kind.FILE) - (old.kind is Kind.FILE)
         self._bytes += new.size * (new.kind is Kind.FILE) - old.size * (old.kind is Kind.FILE)
@@ -203,6 +205,7 @@ class Replay:
             self._compare(self._ahead.pop())
 
     def _compare(self, one: Sealed) -> None:
+        self.passed[one.number] = (sum_to_bytes(self._sum), self._skipped)
         if self._doubtful:
             return
         differ = [
@@ -218,6 +221,11 @@ class Replay:
             text = f"{'; '.join(differ)} at {one.seq}"
             self._tell(_of_checkpoint(ProblemKind.MANIFEST, one, text, place))
 
+    @property
+    def totals(self) -> tuple[int, bytes, int, int, int]:
+        """What the worktree's head is after the rows that were added: as the columns of head."""
+        return self._seq, sum_to_bytes(self._sum), self._files, self._bytes, self._skipped
+
     def finish(self, head: Sequence[Any] | None) -> None:
         """All rows were added; ``head`` is what the worktree's row says of them: its seq, the sum's 32 bytes, files, bytes
         and skipped (None: there is no row).
@@ -226,8 +234,7 @@ class Replay:
         for one in reversed(self._ahead):
             text = f"it is at {one.seq}, where the timeline ends at {self._seq}"
             self._tell(_of_checkpoint(ProblemKind.REFERENCE, one, text, ((one.worktree, one.number),)))
-        found = (self._seq, sum_to_bytes(self._sum), self._files, self._bytes, self._skipped)
-        pairs = zip(_TOTALS, head or (0, sum_to_bytes(0), 0, 0, 0), found, strict=True)
+        pairs = zip(_TOTALS, head or (0, sum_to_bytes(0), 0, 0, 0), self.totals, strict=True)
         # beside rows that say nothing only the position is known
         wrong = [
             (name, was, is_so) for name, was, is_so in pairs if was != is_so and not (self._doubtful and name != "seq")
@@ -245,7 +252,7 @@ def _shown(value: object) -> str:
     return value[:6].hex() if isinstance(value, bytes) else str(value)
 
 
-def _state(row: StateRow) -> FileState:
+def file_state(row: StateRow) -> FileState:
     """As far as a manifest and the totals go by it."""
     return FileState(Kind(row.kind), row.mode, row.size, row.mtime_ns, row.name, row.target)
 
@@ -285,9 +292,12 @@ class BlobRow(NamedTuple):
 def blob_problem(row: BlobRow) -> Problem | None:
     """What is wrong with one blob's row or its frame's, by themselves."""
     kind, why = ProblemKind.VALUE, _blob_trouble(row)
-    if row.frame_id is None:
+    if row.frame == LOST_FRAME:
+        kind, why = ProblemKind.LOST, "its bytes could not be brought back, and a repair marked it"
+    elif row.frame_id is None:
         kind, why = ProblemKind.REFERENCE, f"there is no frame {row.frame}"
-    return Problem(kind=kind, object=f"blob {row.id}", message=why, blobs=(row.id,)) if why else None
+    name = "contents" if kind is ProblemKind.LOST else f"blob {row.id}"
+    return Problem(kind=kind, object=name, message=why, blobs=(row.id,)) if why else None
 
 
 def _blob_trouble(row: BlobRow) -> str:

@@ -12,9 +12,11 @@ alone.
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,6 +33,8 @@ PLAIN, ZSTD, DELTA = 0, 1, 2
 ZSTD_LEVEL = 1
 # below 6 zstd does not find the lines that a dictionary of a megabyte shares with its edit (benchmarks, repack)
 DELTA_LEVEL = 6
+# as they were packed first, and harder where others were packed by what is blanked
+_BLANKING_LEVELS = (ZSTD_LEVEL, 12, 19)
 _HEADER = struct.Struct("<4sBHII")
 _ENTRY = struct.Struct(f"<{HASH_BYTES}sI")
 _BASE = struct.Struct("<QIIB")
@@ -112,7 +116,7 @@ def lay_out(frames: Sequence[Frame], pack: int, offset: int) -> tuple[bytes, lis
     places: dict[int, Place] = {}
     for frame in frames:
         head = _HEADER.pack(MAGIC, frame.codec, len(frame.names), stored_bytes(frame), frame.raw)
-        table = b"".join([_ENTRY.pack(name, size) for name, size in frame.names])
+        table = table_of(frame.names)
         start = offset + len(head) + len(table)
         places[id(frame)] = Place(pack, start, stored_bytes(frame), frame.raw, frame.codec)
         chunks += [head, table]
@@ -158,6 +162,91 @@ def header_at_end(region: bytes) -> Header | None:
             return Header(codec, stored, raw, _entries(region[table:]))
         start = region.find(MAGIC, start + 1)
     return None
+
+
+def frames_in(pack: bytes) -> Iterator[tuple[Header, int]]:
+    """Every frame of a whole pack whose header can be read, with the place of its payload, which may be damaged. What lies
+    between is looked through for the next one.
+    """
+    start = pack.find(MAGIC)
+    while start >= 0 and len(pack) - start >= _HEADER.size:
+        _, codec, count, stored, raw = _HEADER.unpack_from(pack, start)
+        table = start + _HEADER.size
+        payload = table + count * _ENTRY.size
+        if payload + stored <= len(pack):
+            yield Header(codec, stored, raw, _entries(pack[table:payload])), payload
+        # not behind the payload: what says how long that is may be what is damaged
+        start = pack.find(MAGIC, start + 1)
+
+
+def unpacked(pack: bytes, place: Place) -> bytes:
+    """The raw bytes of a frame of a whole pack, unchecked; none where it cannot be unpacked."""
+    payload, dictionary = pack[place.offset : place.offset + place.stored], b""
+    with suppress(zstandard.ZstdError, ValueError, MemoryError):
+        if place.codec == DELTA:
+            base = base_of(payload, place)
+            # what another differs from differs from none itself
+            dictionary = unpacked(pack, base) if base.codec != DELTA else b""
+        return decompress(payload, place, place.raw, dictionary)
+    return b""
+
+
+class Span(NamedTuple):
+    """A frame as it lies in a file: where it begins, where its payload does and where it ends; ``names`` with sizes."""
+
+    start: int
+    payload: int
+    end: int
+    codec: int
+    raw: int
+    names: tuple[tuple[BlobHash, int], ...]
+
+
+def spans(fd: int) -> Iterator[Span]:
+    """The frames of a pack one behind the other, up to its end or to where none begins."""
+    start, size = 0, os.fstat(fd).st_size
+    while True:
+        head = os.pread(fd, _HEADER.size, start)
+        if len(head) < _HEADER.size or not head.startswith(MAGIC):
+            return
+        _, codec, count, stored, raw = _HEADER.unpack(head)
+        payload = start + head_bytes(count)
+        if payload + stored > size:
+            return
+        table = os.pread(fd, count * _ENTRY.size, start + _HEADER.size)
+        names = tuple((BlobHash(name), length) for name, length in _ENTRY.iter_unpack(table))
+        yield Span(start, payload, payload + stored, codec, raw, names)
+        start = payload + stored
+
+
+def table_of(names: Iterable[tuple[BlobHash, int]]) -> bytes:
+    """A frame's table of names."""
+    return b"".join([_ENTRY.pack(name, size) for name, size in names])
+
+
+def blanked(payload: bytes, span: Span, gone: Sequence[bool]) -> bytes:
+    """``payload`` with zeros for what is gone, as long as before; nothing but zeros where that cannot be had."""
+    try:
+        data = bytearray(payload if span.codec == PLAIN else _alone(payload, span))
+    except (zstandard.ZstdError, MemoryError):  # a damaged frame may claim any size
+        return bytes(len(payload))
+    inner = 0
+    for (_, size), is_gone in zip(span.names, gone, strict=True):
+        if is_gone:
+            data[inner : inner + size] = bytes(size)
+        inner += size
+    if span.codec == PLAIN:
+        return bytes(data)
+    tried = (zstandard.ZstdCompressor(level=level).compress(bytes(data)) for level in _BLANKING_LEVELS)
+    fitting = next((packed for packed in tried if len(packed) <= len(payload)), b"")
+    # zstd stops at the end of its frame, and does not look at what follows
+    return fitting.ljust(len(payload), b"\0")
+
+
+def _alone(payload: bytes, span: Span) -> bytes:
+    if span.codec != ZSTD:
+        raise zstandard.ZstdError("it needs another frame")
+    return zstandard.ZstdDecompressor().decompress(payload, max_output_size=span.raw)
 
 
 def _entries(table: bytes) -> frozenset[tuple[BlobHash, int, int]]:

@@ -41,9 +41,10 @@ def blob_hash(data: bytes) -> BlobHash:
 
 
 def _term(path: bytes, state: FileState) -> int:
-    content = state.blob or state.target or b""
-    fields = _FIELDS.pack(state.kind, state.mode, state.size, state.mtime_ns)
-    return int.from_bytes(blake3(_PATH.pack(len(path)) + path + fields + content).digest(), "little")
+    kind, mode, size, mtime_ns, blob, target, _, _ = state
+    content = blob or target or b""
+    entry = _PATH.pack(len(path)) + path + _FIELDS.pack(kind, mode, size, mtime_ns) + content
+    return int.from_bytes(blake3(entry).digest(), "little")
 
 
 def manifest_sum(total: int, changes: Iterable[tuple[bytes, FileState, FileState]]) -> int:

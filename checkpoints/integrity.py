@@ -53,6 +53,15 @@ def _not_so(table: str, message: str, condition: str, name: str = "rowid") -> _R
     return _Rule(ProblemKind.VALUE, message, query)
 
 
+def _elsewhere(column: str) -> _Rule:
+    """A damaged number may well name a checkpoint, of another worktree."""
+    query = (
+        f"select 'operation ' || o.id, null, null from operation o join checkpoint c on c.id = o.{column}"  # noqa: S608
+        " where c.worktree <> o.worktree"
+    )
+    return _Rule(ProblemKind.REFERENCE, f"the checkpoint that its {column} names is of another worktree", query)
+
+
 _OF_A_WORKTREE = tuple(
     _names(table, "worktree", "worktree") for table in ("path", "checkpoint", "window", "gap", "operation")
 )
@@ -63,6 +72,13 @@ _RULES = (
     _names("checkpoint", "turn", "window"),
     _names("window", "parent", "window"),
     *(_names("operation", column, "checkpoint") for column in ("target", "before", "after")),
+    *(_elsewhere(column) for column in ("target", "before", "after")),
+    _Rule(
+        ProblemKind.VALUE,
+        "the checkpoint before it is not older than the one after it",
+        "select 'operation ' || o.id, null, null from operation o join checkpoint b on b.id = o.before"
+        " join checkpoint a on a.id = o.after where b.worktree = a.worktree and (b.number >= a.number or b.seq > a.seq)",
+    ),
     _names("operation", "reverses", "operation"),
     _names("operation", "bound", "operation"),
     _names("outcome", "operation", "operation"),

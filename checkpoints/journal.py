@@ -182,6 +182,14 @@ def drop_steps(db: Transaction, operation: int) -> None:
     raw(db).execute("delete from step where operation = ?", (operation,))
 
 
+def rewrite_steps(db: Transaction, steps: Iterable[tuple[FileState, FileState, int, int]]) -> None:
+    """Give steps other states: ``(old, new, operation, number)``."""
+    raw(db).executemany(
+        "update step set old = ?, new = ? where operation = ? and number = ?",
+        ((_encode(old), _encode(new), operation, number) for old, new, operation, number in steps),
+    )
+
+
 def steps(db: Transaction, operation: int) -> tuple[Step, ...]:
     """The steps of an operation, in their order."""
     found = raw(db).execute(
@@ -271,14 +279,14 @@ _compact = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would bu
 
 
 def _encode(state: FileState) -> str:
-    fields: dict[str, Any] = {"kind": int(state.kind)}
+    kind, mode, size, mtime_ns, blob, target, torn, sqlite = state
+    plain = {"mode": mode, "size": size, "mtime_ns": mtime_ns, "torn": torn, "sqlite": sqlite}
     # defaults are left out: a rewind writes two states for each path
-    for name in ("mode", "size", "mtime_ns", "torn", "sqlite"):
-        if getattr(state, name):
-            fields[name] = getattr(state, name)
-    for name in ("blob", "target"):
-        if getattr(state, name) is not None:
-            fields[name] = b64encode(getattr(state, name)).decode("ascii")
+    fields: dict[str, Any] = {"kind": int(kind)} | {name: value for name, value in plain.items() if value}
+    if blob is not None:
+        fields["blob"] = b64encode(blob).decode("ascii")
+    if target is not None:
+        fields["target"] = b64encode(target).decode("ascii")
     return _compact(fields)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from openoxide.checkpoints.model import BlobHash, FileState, Kind, Observed, StatIdentity, is_racy
-from openoxide.checkpoints.rows import TORN, batched, from_signed, prefix_bounds, raw, signed, state_of, state_values
+from openoxide.checkpoints.model import FileState, Kind, StatIdentity, is_racy
+from openoxide.checkpoints.rows import MOST, TORN, batched, from_signed, prefix_bounds, raw, signed, state_of
 from openoxide.db import Transaction
 
 # rows in memory at once, of however large a tree
@@ -53,7 +53,11 @@ class LiveRow(NamedTuple):
     def identity(self) -> StatIdentity | None:
         """The stat that the state rests on; None where nothing stood there."""
         dev, ino, *others = self[8:]
-        return StatIdentity(from_signed(dev), from_signed(ino), *others) if dev is not None else None  # type: ignore[arg-type]
+        if dev is None or ino is None:
+            return None
+        if dev < 0 or ino < 0:
+            dev, ino = from_signed(dev), from_signed(ino)
+        return StatIdentity(dev, ino, *others)  # type: ignore[arg-type]
 
 
 def unchanged(row: LiveRow, found: os.stat_result) -> bool:
@@ -140,15 +144,12 @@ def live_states(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[
     return {row[0]: state_of(*row[1:8]) for row in batched(db, _LIVE + " and p.path in ({})", (worktree,), known)}
 
 
-def write_live(db: Transaction, rows: Iterable[tuple[int, int, Observed]], blobs: Mapping[BlobHash, int]) -> None:
-    """Replace live rows ``(path id, seq, observed)``."""
+def write_live(db: Transaction, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Replace live rows ``(path id, seq, *state_values, *identity_values)``."""
     raw(db).executemany(
         "insert or replace into live(path, seq, kind, mode, size, mtime_ns, blob, target, flags, dev, ino, stat_size,"
         " stat_mtime_ns, ctime_ns, stat_mode, nlink, read_at_ns) values(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-        [
-            (path, seq, *state_values(state, blobs), *(_NO_IDENTITY if seen is None else _identity_values(seen)))
-            for path, seq, (_, state, seen) in rows
-        ],
+        rows,
     )
 
 
@@ -156,7 +157,7 @@ def refresh_identities(db: Transaction, rows: Iterable[tuple[int, StatIdentity]]
     """Renew the stat that unchanged live rows rest on; no timeline row."""
     raw(db).executemany(
         "update live set dev=?, ino=?, stat_size=?, stat_mtime_ns=?, ctime_ns=?, stat_mode=?, nlink=?, read_at_ns=? where path=?",
-        ((*_identity_values(identity), path) for path, identity in rows),
+        ((*identity_values(identity), path) for path, identity in rows),
     )
 
 
@@ -181,6 +182,11 @@ def count_existing(db: Transaction, worktree: int) -> int:
     return int(row[0])
 
 
-def _identity_values(identity: StatIdentity) -> tuple[int, ...]:
+def identity_values(identity: StatIdentity | None) -> tuple[int | None, ...]:
+    """The columns of the stat that a state rests on; None where nothing stood there."""
+    if identity is None:
+        return _NO_IDENTITY
     dev, ino, *others = identity
+    if dev <= MOST and ino <= MOST:
+        return identity
     return (signed(dev), signed(ino), *others)

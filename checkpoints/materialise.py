@@ -13,7 +13,7 @@ from openoxide.checkpoints.blobs import Blobs, copy_blob
 from openoxide.checkpoints.model import BlobHash, FileState, Kind, split
 from openoxide.checkpoints.plan import Left
 from openoxide.checkpoints.tree import GONE, Tree
-from openoxide.errors import ConflictError, UsageError
+from openoxide.errors import ConflictError, StoreDamagedError, UsageError
 from openoxide.fileio import write_errors
 
 OpenBlob = Callable[[BlobHash], BinaryIO]
@@ -25,10 +25,11 @@ _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """What was written and what was not."""
+    """What was written and what was not; ``damaged``: files that the store cannot give back."""
 
     written: tuple[bytes, ...]
     skipped: tuple[Left, ...]
+    damaged: tuple[bytes, ...] = ()
 
 
 def prepare_target(target: bytes, *, force: bool) -> None:
@@ -50,6 +51,7 @@ def materialise(blobs: Blobs, target: bytes, states: Mapping[bytes, FileState]) 
     """
     written: list[bytes] = []
     skipped: list[Left] = []
+    damaged: list[bytes] = []
     open_blob = blobs.opener(state.blob for state in states.values() if state.blob is not None)
     with write_errors(os.fsdecode(target)), Tree(target) as tree:
         for path, state in _with_parents(states):
@@ -60,6 +62,9 @@ def materialise(blobs: Blobs, target: bytes, states: Mapping[bytes, FileState]) 
             try:
                 _write(open_blob, tree, path, state)
                 written.append(path)
+            # all of them are told at once, and the others are copied
+            except StoreDamagedError:
+                damaged.append(path)
             except OSError as error:
                 if error.errno not in _IN_THE_WAY:
                     raise
@@ -68,7 +73,7 @@ def materialise(blobs: Blobs, target: bytes, states: Mapping[bytes, FileState]) 
         for path in reversed(written):
             if states.get(path) is not None and states[path].kind is Kind.DIRECTORY:
                 os.chmod(split(path)[1], states[path].mode, dir_fd=tree.folder(split(path)[0]))
-    return Copied(written=tuple(written), skipped=tuple(skipped))
+    return Copied(written=tuple(written), skipped=tuple(skipped), damaged=tuple(damaged))
 
 
 def _with_parents(states: Mapping[bytes, FileState]) -> Iterator[tuple[bytes, FileState]]:

@@ -38,7 +38,8 @@ def migrate(path: Path, reached: int, migrations: Sequence[str]) -> None:
     is written where the space will not do; after any error the old store is in its place, and whole.
     """
     path = _real(path)
-    drop_unfinished(path)
+    with write_errors(f"the migrated copy of {path.name}", StoreReadOnlyError):
+        drop_unfinished(path)
     require_space(path, shutil.disk_usage(path.parent).free)
     settle(path)
     copy = _unfinished(path)

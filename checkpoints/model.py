@@ -10,6 +10,8 @@ from enum import Enum, IntEnum
 from typing import NamedTuple, NewType
 
 BlobHash = NewType("BlobHash", bytes)
+LOST_FRAME = 0  # no frame has this number: where a content says so, its bytes are nowhere, and a repair marked it
+DAMAGED = "damaged"  # the gap of a checkpoint whose states are not those that were sealed, as a repair found
 STAGING_NAME = b".openoxide-staging"
 # kernels before 6.13 stamp files with a clock that ticks every 1 to 4 ms
 RACY_NS = 10_000_000  # a stat younger than this when it was read proves nothing (git's racy rule, coarse kernel clocks)
@@ -76,6 +78,8 @@ class SkipReason(str, Enum):
     IGNORED_TREE_FULL = "ignored_tree_full"
     UNREADABLE = "unreadable"
     CHURNING = "churning"
+    LOST = "lost"  # it was recorded, its row was damaged, and a repair could not tell what it was
+    PURGED = "purged"  # it was recorded, and its content was removed everywhere
 
 
 _NOTHING = (Kind.ABSENT, Kind.SKIPPED)
@@ -113,6 +117,10 @@ ABSENT = FileState(kind=Kind.ABSENT)
 def skipped(reason: SkipReason, size: int = 0) -> FileState:
     """The state of something that is there but not recorded."""
     return FileState(kind=Kind.SKIPPED, size=size, target=reason.value.encode())
+
+
+# without the size of what was there: that too is something of the content
+PURGED = skipped(SkipReason.PURGED)
 
 
 class StatIdentity(NamedTuple):

@@ -33,7 +33,7 @@ from openoxide.checkpoints.frames import (
 from openoxide.checkpoints.hashing import HASH_BYTES, Hasher
 from openoxide.checkpoints.model import BlobHash
 from openoxide.errors import StoreDamagedError
-from openoxide.fileio import fsync_folder, require_readable, write_all
+from openoxide.fileio import FULL, fsync_folder, require_readable, write_all
 
 PACK_BYTES = 64 << 20
 # from here on a content is copied in pieces and never held in memory (test_reading.py)
@@ -166,6 +166,14 @@ class Packs:
         """The packs that exist. What somebody put beside them, or in the place of one, is none."""
         return sorted(number for number in taken_numbers(self._packs.fd()) if self._packs.holds(pack_name(number)))
 
+    def sizes(self) -> dict[int, int]:
+        """How long the packs that exist are."""
+        found = {}
+        for number in self.numbers():
+            with suppress(FileNotFoundError):
+                found[number] = os.stat(pack_name(number), dir_fd=self._packs.fd(), follow_symlinks=False).st_size
+        return found
+
     def remove(self, number: int) -> None:
         """Delete a pack that no row names."""
         os.unlink(pack_name(number), dir_fd=self._packs.fd())
@@ -185,11 +193,32 @@ class Packs:
             writing = {self._open.number} if self._open is not None else set()
             return set(self.numbers()) - {*used, *writing, *self._beside}
 
-    def drop_big(self, names: Iterable[BlobHash]) -> None:
-        """Delete big blobs' own files."""
+    def set_bigs_aside(self, names: Iterable[BlobHash]) -> tuple[list[str], int]:
+        """Give big blobs' files names that the next start deletes; which these are, and how many bytes."""
+        aside, size = [], 0
         for name in names:
+            temporary = f"{os.urandom(8).hex()}.tmp"
             with suppress(FileNotFoundError):
-                os.unlink(name.hex(), dir_fd=self._bigs.fd())
+                size += os.stat(name.hex(), dir_fd=self._bigs.fd(), follow_symlinks=False).st_size
+                try:
+                    os.rename(name.hex(), temporary, src_dir_fd=self._bigs.fd(), dst_dir_fd=self._bigs.fd())
+                    aside.append(temporary)
+                except OSError as error:
+                    if error.errno not in FULL:
+                        raise
+                    # even a name may want room, and to delete makes some
+                    os.unlink(name.hex(), dir_fd=self._bigs.fd())
+        return aside, size
+
+    def remove_aside(self, names: Iterable[str]) -> None:
+        """Delete them."""
+        for name in names:
+            with suppress(FileNotFoundError):  # a purge came first (Blobs.drop_unnamed_big)
+                os.unlink(name, dir_fd=self._bigs.fd())
+
+    def unfinished(self) -> list[str]:
+        """Files of big blobs that are being copied or deleted, or were when that was cut off."""
+        return [name for name in os.listdir(self._bigs.fd()) if _COPYING.fullmatch(name) and self._bigs.holds(name)]
 
     def read(self, place: Place, size: int) -> bytes:
         """The first ``size`` raw bytes of a frame in a pack, at least. Raises StoreDamagedError where they cannot be had."""
@@ -237,6 +266,12 @@ class Packs:
             return None
         return found.st_size if stat.S_ISREG(found.st_mode) else None
 
+    def is_obstructed(self, name: BlobHash) -> bool:
+        """Whether something that is no file stands where a big blob's own would be."""
+        with suppress(FileNotFoundError):
+            return not stat.S_ISREG(os.stat(name.hex(), dir_fd=self._bigs.fd()).st_mode)
+        return False
+
     def bigs(self) -> list[str]:
         """The names of the big blobs' files."""
         return [name for name in os.listdir(self._bigs.fd()) if _NAMED.fullmatch(name) and self._bigs.holds(name)]
@@ -283,9 +318,7 @@ class Packs:
         os.fsync(self._packs.fd())
         # a new folder's name lies in the folder above
         fsync_folder(self.folder.parent)
-        for name in os.listdir(self._bigs.fd()):
-            if _COPYING.fullmatch(name) and self._bigs.holds(name):
-                os.unlink(name, dir_fd=self._bigs.fd())
+        self.remove_aside(self.unfinished())
 
 
 class _Unpacked(io.RawIOBase):
@@ -353,3 +386,9 @@ def taken_numbers(folder: Path | int) -> set[int]:
 def pack_name(number: int) -> str:
     """The name of a pack's file."""
     return f"{number:08d}.pack"
+
+
+def pack_number(file: str) -> int | None:
+    """The number of a pack by its file's name; None for one that was set aside, or is none."""
+    found = _NUMBERED.fullmatch(file)
+    return int(found[1]) if found and not file.endswith(".aside") else None

@@ -286,16 +286,23 @@ def complete(decisions: Decisions, around: Surroundings) -> RewindPlan:
     )
 
 
-def hold_back(plan: RewindPlan, newer: Collection[bytes]) -> RewindPlan:
-    """``plan`` less what changed after it was shown to somebody who agreed to it."""
+def hold_back(plan: RewindPlan, newer: Collection[bytes], why: str = "changed_later") -> RewindPlan:
+    """``plan`` less these paths, such as what changed after it was shown to somebody who agreed to it, and what would go
+    into those of them that are directories.
+    """
     plain = {change.path for change in plan.changes if not (change.now.sqlite or change.wanted.sqlite)}
     bases = {base for path in newer for base in (path, sqlite_base(path)) if base is not None}
     # a base that the plan leaves alone may be a database all the same: then only its side files tell of it
     beside = {member for base in bases - plain for member in database_members(base)}
+    # without its directory nothing comes back
+    missing = {change.path for change in plan.restore if change.path in newer and change.wanted.kind is Kind.DIRECTORY}
+    inside = {
+        change.path for change in plan.changes if change.wanted.exists and missing.intersection(ancestors(change.path))
+    }
     held = {
-        change.path: "changed_later" if change.path in newer else "database"
+        change.path: "database" if change.path in beside - {*newer} else why
         for change in plan.changes
-        if change.path in newer or change.path in beside
+        if change.path in newer or change.path in beside or change.path in inside
     }
     left = [Left(path=path, reason=reason) for path, reason in held.items()]
     return replace(

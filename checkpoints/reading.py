@@ -32,6 +32,7 @@ _FILE = Kind.FILE  # looked up by the ten thousand, and an enum's members are sl
 # then the state is marked torn and the path looked at again later (Capture.torn)
 _ATTEMPTS = 3
 _CHUNK = 1 << 20
+_MODE_BITS = 0o7777  # what stat.S_IMODE leaves, without a call for each file
 MAPPED_NS = 120 * 10**9  # dirty pages are written back after 30 s (vm.dirty_expire_centisecs), looked for every 5 s
 # EISDIR: a directory took the file's place; an event of its own tells of it
 # ELOOP: a link did; ENXIO: a socket did (open(2))
@@ -117,7 +118,7 @@ def _read_once(
     finally:
         os.close(fd)
     stable = _same_entry(before, after) and size == after.st_size
-    state = FileState(_FILE, stat.S_IMODE(after.st_mode), size, mtime_of(after), name, None, not stable, sqlite)
+    state = FileState(_FILE, after.st_mode & _MODE_BITS, size, mtime_of(after), name, None, not stable, sqlite)
     return Found(Observed(path, state, identity(before, proven_ns)), data), stable
 
 

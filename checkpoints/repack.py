@@ -91,6 +91,7 @@ def repack(
             with write_errors("the content store", StoreReadOnlyError), blobs.packs.beside() as pack:
                 for frames, rows in _until_full(pack, first, batches):
                     _move(database, blobs.packs, pack, frames, rows, done)
+                    database.fold_beside()  # else a commit of somebody else has to do it
             first = next(batches, None)
         _drop_empty(database, packs, breathe)
         done.removed = blobs.drop_packs(drained)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 from openoxide.checkpoints.model import Checkpoint, Trigger
 
@@ -25,6 +26,19 @@ class Reason(str, Enum):
     RECENT_TURN = "recent_turn"
 
 
+class Held(Protocol):
+    """What the floor goes by: a checkpoint, whole or in part."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def trigger(self) -> Trigger: ...
+    @property
+    def pinned(self) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
     """A checkpoint that stays, and why."""
@@ -33,9 +47,9 @@ class Kept:
     reason: Reason
 
 
-def floor(kept: Sequence[Checkpoint], befores: Collection[str]) -> dict[str, Reason]:
+def floor(kept: Sequence[Held], befores: Collection[str]) -> dict[str, Reason]:
     """Which of ``kept``, all the sealed checkpoints of a worktree that are not in trash, must stay: by id, with the first
-    reason that holds. ``befores``: ids of the states before the operations that can still be reversed or settled.
+    reason that holds. ``befores``: ids of what the operations that can still be reversed or settled go back to.
     """
     newest_first = sorted(kept, key=lambda checkpoint: checkpoint.number, reverse=True)
     turns = [checkpoint for checkpoint in newest_first if checkpoint.trigger is Trigger.PROMPT]

@@ -28,6 +28,8 @@ from openoxide.checkpoints.plan import (
 )
 from openoxide.checkpoints.tree import GONE, Tree
 from openoxide.db import Transaction
+from openoxide.errors import NotFoundError
+from openoxide.ids import short
 from openoxide.syscalls import holders, is_written_to
 
 # EACCES: it was left out as unreadable, and stays; ENXIO: a socket has come to its place (open(2))
@@ -70,11 +72,15 @@ def plan_rewind(db: Transaction, tree: Tree, worktree: int, request: Request, re
 
 
 def plan_reverse(db: Transaction, tree: Tree, operation: Operation, now_seq: int) -> RewindPlan:
-    """The plan that takes back what ``operation`` did."""
+    """The plan that takes back what ``operation`` did. Raises NotFoundError where its checkpoints are gone."""
     checkpoints = store.CheckpointQuery(db, operation.worktree)
     before, after = checkpoints.by_row(operation.before or 0), checkpoints.by_row(operation.after or 0)
-    assert before is not None, "every operation has a checkpoint before"
-    assert after is not None, "a finished operation has a checkpoint after"
+    if before is None or after is None:
+        gone = "before" if before is None else "after"
+        raise NotFoundError(
+            f"operation {short(operation.public_id)} cannot be taken back: the checkpoint {gone} it is gone",
+            hint="`oxide-ctl rewind` goes to any checkpoint that `oxide-ctl log` lists",
+        )
     # only what it did: what it kept or left as a conflict is as it was, and perhaps somebody's since
     touched = {o.path for o in journal.outcomes(db, operation.id) if o.kind in CHANGED}
     request = Request(target_seq=before.seq, now_seq=now_seq)

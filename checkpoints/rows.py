@@ -23,10 +23,12 @@ from openoxide.checkpoints.model import (
 from openoxide.db import Transaction
 
 # bits of the column flags: as frozen as the schema
-TORN, _SQLITE = 1, 2
+TORN, SQLITE = 1, 2
+MOST = (1 << 63) - 1  # SQLite's greatest integer
 # SQLite before 3.32 takes no more than 999 variables in a statement (SQLite, limits)
 _BATCH = 500
 _KINDS = tuple(Kind)  # by number; Kind(number) costs ten times as much, for each row
+_NUMBERS = tuple(map(int, Kind))  # and back: sqlite3 looks for an adapter of all that is not an int itself
 
 # the bare columns come from the row with the greatest seq: SQLite promises that for a lone max()
 _STATE_AT = """
@@ -64,12 +66,12 @@ def state_of(
 ) -> FileState:
     """A state from its columns."""
     name = BlobHash(blob) if blob is not None else None
-    return FileState(_KINDS[kind], mode, size, mtime_ns, name, target, bool(flags & TORN), bool(flags & _SQLITE))
+    return FileState(_KINDS[kind], mode, size, mtime_ns, name, target, bool(flags & TORN), bool(flags & SQLITE))
 
 
 def signed(number: int) -> int:
     """Inode and device numbers are unsigned 64-bit; SQLite's integers are signed."""
-    return number - (1 << 64) if number >= 1 << 63 else number
+    return number - (1 << 64) if number > MOST else number
 
 
 def from_signed(number: int) -> int:
@@ -138,17 +140,12 @@ def write_head(db: Transaction, worktree: int, head: Head) -> None:
     )
 
 
-def insert_versions(
-    db: Transaction,
-    worktree: int,
-    rows: Iterable[tuple[int, int, FileState, int | None]],
-    blobs: Mapping[BlobHash, int],
-) -> None:
-    """Append timeline rows ``(path id, seq, state, writer)``."""
+def insert_versions(db: Transaction, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Append timeline rows ``(path id, seq, worktree, *state_values, writer)``."""
     raw(db).executemany(
         "insert into version(path, seq, worktree, kind, mode, size, mtime_ns, blob, target, flags, writer)"
         " values(?,?,?,?,?,?,?,?,?,?,?)",
-        [(path, seq, worktree, *state_values(state, blobs), writer) for path, seq, state, writer in rows],
+        rows,
     )
 
 
@@ -156,7 +153,7 @@ def state_values(state: FileState, blobs: Mapping[BlobHash, int]) -> tuple[Any, 
     """The columns of a state."""
     kind, mode, size, mtime_ns, blob, target, torn, sqlite = state
     number = blobs[blob] if blob is not None else None
-    return (int(kind), mode, size, mtime_ns, number, target, torn * TORN | sqlite * _SQLITE)
+    return (_NUMBERS[kind], mode, size, mtime_ns, number, target, torn * TORN | sqlite * SQLITE)
 
 
 def changed_paths(db: Transaction, worktree: int, after: int, upto: int) -> list[bytes]:

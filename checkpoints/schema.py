@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from openoxide.checkpoints import swapping
 from openoxide.checkpoints.migrating import drop_unfinished, migrate, settle, statements
 from openoxide.db import Database
 from openoxide.errors import NewerStoreError, StoreReadOnlyError
@@ -137,11 +139,14 @@ def open_timeline(path: Path, migrations: Sequence[str] = MIGRATIONS) -> Databas
     """``timeline.db`` with the newest schema: a store of an older version is migrated (migrating.py) before it is opened
     for writing, one of a newer version is left untouched, down to its last byte.
     """
+    # a repair that was killed may have left what is to take its place
+    swapping.finish(path)
     reached = _reached(path, migrations)
     if 0 < reached < len(migrations):
         migrate(path, reached, migrations)
     else:
-        drop_unfinished(path)
+        with suppress(OSError):  # it is in nobody's way until the next migration
+            drop_unfinished(path)
     database = Database(path)
     _create(database, migrations)
     return database

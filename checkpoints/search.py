@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import BinaryIO
 
 from openoxide.checkpoints.hashing import Hasher
-from openoxide.checkpoints.model import BlobHash, Kind
+from openoxide.checkpoints.model import PURGED, BlobHash, Kind
 from openoxide.checkpoints.plan import within_paths
 from openoxide.checkpoints.rows import raw
 from openoxide.checkpoints.timeline import Timeline
@@ -26,6 +26,7 @@ BINARY_HEAD_BYTES = 8_000  # git looks for a NUL no further
 _CHUNK = 1 << 20
 _PAGE_PATHS = 500
 _BATCH_BLOBS = 100
+_PURGED = -1  # no blob's row id: what stood there nobody knows any more
 
 Progress = Callable[[int, int, int], None]
 """Gets (blobs read, all blobs, bytes read)."""
@@ -130,7 +131,7 @@ def find_stretches(
 
 
 def _holds(searched: Searched, blob: int | None) -> bool | None:
-    return None if blob in searched.unknown else blob in searched.holding
+    return None if blob == _PURGED or blob in searched.unknown else blob in searched.holding
 
 
 def _note(found: Searched, number: int, size: int, verdict: Verdict) -> None:
@@ -178,12 +179,13 @@ def _pages(db: Transaction, worktree: int, chosen: Collection[bytes]) -> Iterato
 
 def _versions(db: Transaction, paths: dict[int, bytes], upto: int) -> list[tuple[int, int, int | None]]:
     """``(path id, seq, blob id)`` of all rows of ``paths``, path by path in their order, each oldest first; the blob is
-    None for all but files.
+    None for all but files, and _PURGED for one whose content was purged.
     """
     marks = ",".join("?" * len(paths))
-    query = f"select path, seq, case kind when {int(Kind.FILE)} then blob end from version where path in ({marks}) and seq <= ?"  # noqa: S608
+    blob = f"case when kind = {int(Kind.FILE)} then blob when target = ? then {_PURGED} end"
+    query = f"select path, seq, {blob} from version where path in ({marks}) and seq <= ?"  # noqa: S608
     order = {number: index for index, number in enumerate(paths)}
-    found = raw(db).execute(query, (*paths, upto)).fetchall()
+    found = raw(db).execute(query, (PURGED.target, *paths, upto)).fetchall()
     # groupby and the listing want the order of the page, which is by path and not by id
     return sorted(found, key=lambda row: (order[row[0]], row[1]))
 
@@ -192,7 +194,7 @@ def _blob_numbers(db: Transaction, worktree: int, upto: int, chosen: Collection[
     """Row ids of the distinct blobs to read. Rows are made in the order in which the bytes were appended."""
     numbers: set[int] = set()
     for paths in _pages(db, worktree, chosen):
-        numbers.update(blob for _, _, blob in _versions(db, paths, upto) if blob is not None)
+        numbers.update(blob for _, _, blob in _versions(db, paths, upto) if blob not in (None, _PURGED))
     # eight bytes for each blob, where a list would take an object more
     return array("q", sorted(numbers))
 

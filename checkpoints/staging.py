@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -95,7 +95,7 @@ class Stager:
         if damaged:
             raise StoreDamagedError(
                 f"{len(damaged)} stored files are damaged, first {os.fsdecode(damaged[0][0])!r}: {damaged[0][1]}",
-                hint="nothing was changed; leave these paths out by naming the others after --",
+                hint="nothing was changed; --partial leaves these paths out, `oxide-ctl repair` may bring them back",
                 details={"paths": [os.fsdecode(path) for path, _ in damaged]},
             )
         self._sync([s.staged_name for s in staged if s.action is Action.PLACE and s.new.kind is Kind.FILE])
@@ -217,13 +217,56 @@ def looks_like(found: os.stat_result, expected: FileState) -> bool:
 
 def hash_of(fd: int) -> BlobHash:
     """The name of what ``fd`` holds from its start."""
-    hasher, offset = Hasher(), 0
+    hasher, offset, length = Hasher(), 0, os.fstat(fd).st_size
     # no larger a buffer than the file: the system hands out and takes back a large one for each call
-    size = min(_CHUNK, os.fstat(fd).st_size + 1)
+    size = min(_CHUNK, length + 1)
     while chunk := os.pread(fd, size, offset):
         hasher.update(chunk)
         offset += len(chunk)
+        # fewer bytes than asked for are the end of the file, and no further call has to tell
+        if len(chunk) < size and offset == length:
+            break
     return hasher.digest()
+
+
+def staged_of(staging: int, spared: Collection[str], names: Collection[BlobHash]) -> list[tuple[str, str]]:
+    """Files of ours in a staging folder that hold one of the contents: the operation's folder, but for those that are
+    ``spared``, and the name.
+    """
+    found = []
+    for operation in sorted({*os.listdir(staging)} - {*spared}):
+        try:
+            folder = open_operation_folder(staging, operation)
+        except OSError:  # the ignore file, or what somebody else put there
+            continue
+        try:
+            held = (name for name in os.listdir(folder) if is_staged_name(name) and _hash_at(folder, name) in names)
+            found += [(operation, name) for name in held]
+        finally:
+            os.close(folder)
+    return found
+
+
+def _hash_at(folder: int, name: str) -> BlobHash | None:
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:  # a link, or gone
+        return None
+    try:
+        return hash_of(fd) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+    finally:
+        os.close(fd)
+
+
+def drop_staged(staging: int, spared: Collection[str], names: Collection[BlobHash]) -> None:
+    """Delete what :func:`staged_of` finds."""
+    for operation, name in staged_of(staging, spared, names):
+        folder = open_operation_folder(staging, operation)
+        try:
+            os.unlink(name, dir_fd=folder)
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def delete_operation_folder(staging: int, name: str) -> None:

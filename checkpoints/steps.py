@@ -38,7 +38,8 @@ class Step(NamedTuple):
     def staged_name(self) -> str:
         """The entry in the staging folder that this step works with."""
         # a path is no name: it holds slashes, and may be longer than a name can be (NAME_MAX)
-        return f"{self.action.value}-{self.number}"
+        # asked for some ten times a step: an action is a text itself, and its value is slow to reach
+        return self.action + f"-{self.number}"
 
 
 def is_staged_name(name: str) -> bool:

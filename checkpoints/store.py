@@ -11,6 +11,7 @@ from typing import Any
 
 import peewee
 
+from openoxide.checkpoints.clockmark import drop_counts
 from openoxide.checkpoints.model import (
     CODE,
     Checkpoint,
@@ -23,6 +24,8 @@ from openoxide.checkpoints.model import (
 from openoxide.checkpoints.rows import from_signed, signed
 from openoxide.checkpoints.sight import NOT_WATCHED, lose_sight
 from openoxide.db import Transaction
+from openoxide.errors import NotFoundError
+from openoxide.ids import short
 
 PAUSED = "paused"
 MOVED = "moved"
@@ -234,8 +237,12 @@ class CheckpointQuery:
         return self._first(self._kept(all_of_them=True).where(CheckpointRow.id == row_id))
 
     def row_id(self, public_id: str) -> int:
-        """The row behind an id that exists."""
+        """The row behind an id. Raises NotFoundError where the checkpoint left the store since it was named."""
         found = self._kept(all_of_them=True).where(CheckpointRow.public_id == public_id).limit(1).execute(self._db)
+        if not found:
+            raise NotFoundError(
+                f"checkpoint {short(public_id)} has expired meanwhile", hint="`oxide-ctl log` lists what is kept"
+            )
         return int(found[0].id)
 
     def before(self, number: int) -> Checkpoint | None:
@@ -369,6 +376,8 @@ def delete_history(db: Transaction, worktree: int) -> None:
     db.execute_sql(f"update operation set bound = null where bound in {operations}", (worktree,))  # noqa: S608
     for table in ("step", "outcome"):
         db.execute_sql(f"delete from {table} where operation in {operations}", (worktree,))  # noqa: S608
+    ids = [id_ for (id_,) in db.execute_sql("select public_id from checkpoint where worktree = ?", (worktree,))]
+    drop_counts(db, ids)
     for table in ("path", "head", "checkpoint", "window", "gap", "operation"):
         db.execute_sql(f"delete from {table} where worktree = ?", (worktree,))  # noqa: S608
     WorktreeRow.delete().where(WorktreeRow.id == worktree).execute(db)

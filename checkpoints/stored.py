@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from openoxide.checkpoints.frames import Place
-from openoxide.checkpoints.model import BlobHash
+from openoxide.checkpoints.model import LOST_FRAME, BlobHash
 from openoxide.checkpoints.rows import batched, next_id, raw
 from openoxide.db import Transaction
 
@@ -27,8 +27,15 @@ def blob_ids(db: Transaction, names: Iterable[BlobHash]) -> dict[BlobHash, int]:
 def stored_names(db: Transaction, names: Iterable[BlobHash]) -> set[BlobHash]:
     """Which of ``names`` have a row; a hint only, the writer decides again."""
     # one that a prune has marked seems unknown and is written again: its old bytes may go any moment
-    query = "select hash from blob where dead_ms is null and hash in ({})"
-    return {BlobHash(row[0]) for row in batched(db, query, (), [*names])}
+    # and so does one that is lost: that is how it comes back
+    query = "select hash from blob where dead_ms is null and frame <> ? and hash in ({})"
+    return {BlobHash(row[0]) for row in batched(db, query, (LOST_FRAME,), [*names])}
+
+
+def lost_names(db: Transaction, names: Iterable[BlobHash]) -> set[BlobHash]:
+    """Those of ``names`` whose bytes are nowhere, as a repair found."""
+    query = "select hash from blob where frame = ? and hash in ({})"
+    return {BlobHash(row[0]) for row in batched(db, query, (LOST_FRAME,), [*names])}
 
 
 def insert_frames(
@@ -55,7 +62,12 @@ def insert_frames(
     # whether one was there, as when two store the same content at once
     before = connection.total_changes
     connection.executemany("insert or ignore into blob(id, hash, frame, inner, size) values(?,?,?,?,?)", blobs)
-    return ids if connection.total_changes - before == len(blobs) else {}
+    if connection.total_changes - before == len(blobs):
+        return ids
+    # what a repair has marked as lost is here again
+    back = ((place, inner, size, name, LOST_FRAME) for _, name, place, inner, size in blobs)
+    connection.executemany("update blob set frame = ?, inner = ?, size = ? where hash = ? and frame = ?", back)
+    return {}
 
 
 def move_blob(db: Transaction, name: BlobHash, place: Place) -> None:
@@ -63,6 +75,24 @@ def move_blob(db: Transaction, name: BlobHash, place: Place) -> None:
     frame = next_id(db, "frame")
     raw(db).execute("insert into frame(id, pack, offset, stored, raw, codec) values(?,?,?,?,?,?)", (frame, *place))
     raw(db).execute("update blob set frame = ?, inner = 0 where hash = ?", (frame, name))
+
+
+def place_blobs(db: Transaction, placed: Iterable[tuple[BlobHash, Place, int, int]]) -> None:
+    """Blobs that have a row (name, place, inner, size) lie in frames that are durable, and may have a row already."""
+    connection = raw(db)
+    known = {
+        Place(*row[1:]): row[0] for row in connection.execute("select id, pack, offset, stored, raw, codec from frame")
+    }
+    frame = next_id(db, "frame")
+    for name, place, inner, size in placed:
+        # each big blob is a file of its own, by whatever place
+        if place.pack is None or place not in known:
+            values = (frame, *place)
+            connection.execute("insert into frame(id, pack, offset, stored, raw, codec) values(?,?,?,?,?,?)", values)
+            known[place] = frame
+            frame += 1
+        change = (known[place], inner, size, name)
+        connection.execute("update blob set frame = ?, inner = ?, size = ? where hash = ?", change)
 
 
 def blob_places(db: Transaction, names: Iterable[BlobHash]) -> dict[BlobHash, tuple[Place, int, int]]:
@@ -127,6 +157,12 @@ def big_sizes(db: Transaction) -> dict[BlobHash, int]:
     """Blobs that are files of their own, and how long these are."""
     query = "select b.hash, f.stored from blob b join frame f on f.id = b.frame where f.pack is null"
     return {BlobHash(name): size for name, size in raw(db).execute(query)}
+
+
+def named_in(db: Transaction, pack: int) -> set[tuple[int, BlobHash]]:
+    """Contents of one pack: where the payload of their frame begins, and their names."""
+    query = "select f.offset, b.hash from frame f join blob b on b.frame = f.id where f.pack = ?"
+    return {(offset, BlobHash(name)) for offset, name in raw(db).execute(query, (pack,))}
 
 
 def reserved_packs(db: Transaction) -> int:

@@ -14,9 +14,16 @@ from typing import NamedTuple
 
 from openoxide.checkpoints import rows, store
 from openoxide.checkpoints.attribution import claimed
-from openoxide.checkpoints.blobs import Blobs, BlobVanishedError
+from openoxide.checkpoints.blobs import Blobs, BlobVanishedError, Placed
 from openoxide.checkpoints.hashing import manifest_sum, sum_to_bytes
-from openoxide.checkpoints.live import Live, count_existing, live_states, refresh_identities, write_live
+from openoxide.checkpoints.live import (
+    Live,
+    count_existing,
+    identity_values,
+    live_states,
+    refresh_identities,
+    write_live,
+)
 from openoxide.checkpoints.model import (
     ABSENT,
     UNKNOWN_WRITER,
@@ -43,6 +50,7 @@ from openoxide.standing import Standing
 CHUNK_PATHS = 512
 CHUNK_BYTES = 8 << 20
 DAY_MS = 86_400_000
+_FILE, _SKIPPED = Kind.FILE, Kind.SKIPPED  # an enum's members are slow to reach
 
 Attribute = Callable[[Observed], Writer]
 
@@ -126,39 +134,69 @@ class Timeline:
         """Append what ``found`` changes; with ``seal`` also the checkpoint, in the transaction of the last chunk.
         ``progress`` gets (paths, bytes) recorded so far.
         """
-        paths = size = 0
-        # one chunk is committed while the next one is read: hashing does not wait for the disk
-        with ThreadPoolExecutor(1, thread_name_prefix="record") as pool:
-            pending: Future[Checkpoint | None] | None = None
-            chunk: list[Found] = []
-            for chunk, last in _chunks(found):
-                if pending is not None:
-                    # at most one is under way, so chunks are in order, and a failure ends the reading too
-                    pending.result()
-                # all is one chunk: there is nothing to do beside the commit
-                if last and pending is None:
-                    break
-                pending = pool.submit(self._commit, worktree, chunk, attribute, seal if last else None)
-                paths += len(chunk)
-                size += sum(item.observed.state.size for item in chunk)
-                if progress is not None:
-                    progress(paths, size)
-            if pending is not None:
-                return pending.result()
-        return self._commit(worktree, chunk, attribute, seal) if chunk or seal is not None else None
+        with self.blobs.adding():
+            return self._record(worktree, found, attribute, seal, progress)
 
-    def _commit(self, worktree: int, chunk: list[Found], attribute: Attribute, seal: Seal | None) -> Checkpoint | None:
-        payloads = {f.observed.state.blob: f.data for f in chunk if f.data is not None and f.observed.state.blob}
+    def _record(
+        self,
+        worktree: int,
+        found: Iterable[Found],
+        attribute: Attribute,
+        seal: Seal | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> Checkpoint | None:
+        paths = size = 0
+        # one chunk is packed while the next one is read: nothing but compressing and waiting for the disk is left to the
+        # other thread, since two that both run Python take turns, and each turn costs
+        with ThreadPoolExecutor(1, thread_name_prefix="pack") as pool:
+            pending: _Packing | None = None
+            chunk: list[Found] = []
+            try:
+                for chunk, last in _chunks(found):
+                    # all is one chunk: there is nothing to do beside the packing
+                    if last and pending is None:
+                        break
+                    packing = _Packing(chunk, pool.submit(self._pack, chunk, pending))
+                    # at most two are under way, so chunks are in order, and a failure ends the reading too
+                    before, pending = pending, None
+                    if before is not None:
+                        self._commit(worktree, before.chunk, before.placed.result(), attribute, None)
+                    pending = packing
+                    paths += len(chunk)
+                    size += sum(item.observed.state.size for item in chunk)
+                    if progress is not None:
+                        progress(paths, size)
+            except BaseException:
+                # what was read whole stays recorded, whatever became of the rest
+                if pending is not None:
+                    self._commit(worktree, pending.chunk, pending.placed.result(), attribute, None)
+                raise
+            if pending is not None:
+                return self._commit(worktree, pending.chunk, pending.placed.result(), attribute, seal)
+        if not chunk and seal is None:
+            return None
+        return self._commit(worktree, chunk, self._pack(chunk, None), attribute, seal)
+
+    def _pack(self, chunk: list[Found], before: _Packing | None) -> Placed:
+        """Make the new contents of ``chunk`` durable; those of ``before`` will be known when it is recorded."""
+        payloads = _payloads(chunk)
+        if before is not None:
+            for name in _payloads(before.chunk):
+                payloads.pop(name, None)
+        return self.blobs.write(self.blobs.unknown(payloads))
+
+    def _commit(
+        self, worktree: int, chunk: list[Found], placed: Placed, attribute: Attribute, seal: Seal | None
+    ) -> Checkpoint | None:
+        """Rows for ``chunk``, whose bytes are durable: nobody waits for those with the lock."""
         names = {f.observed.state.blob for f in chunk if f.observed.state.blob}
-        # before the transaction: bytes are durable before a row names them, and nobody waits for this with the lock
-        placed = self.blobs.write(self.blobs.unknown(payloads))
         try:
             with self.database.writing() as db:
                 ids = self.blobs.adopt(db, placed, names)
                 checkpoint = self._rows(db, worktree, chunk, ids, attribute, seal)
         except BlobVanishedError:
             # all of them, unasked: what lies in a pack of this start is not swept
-            placed = self.blobs.write(payloads)
+            placed = self.blobs.write(_payloads(chunk))
             with self.database.writing() as db:
                 ids = self.blobs.adopt(db, placed, names)
                 checkpoint = self._rows(db, worktree, chunk, ids, attribute, seal)
@@ -209,6 +247,17 @@ class Timeline:
             return rows.state_at(db, worktree, seq)
 
 
+class _Packing(NamedTuple):
+    """A chunk whose contents are being made durable."""
+
+    chunk: list[Found]
+    placed: Future[Placed]
+
+
+def _payloads(chunk: list[Found]) -> dict[BlobHash, bytes]:
+    return {f.observed.state.blob: f.data for f in chunk if f.data is not None and f.observed.state.blob}
+
+
 def _chunks(found: Iterable[Found]) -> Iterator[tuple[list[Found], bool]]:
     """``(chunk, is the last)``; at least one chunk, possibly empty."""
     chunk: list[Found] = []
@@ -235,41 +284,52 @@ def _append(
     # a timeline without a row has no live states: a first capture asks for none
     old = {} if head.seq == 0 else live_states(db, worktree, [*path_ids])
     writers: dict[Writer, int | None] = {}
+    last, number = None, None
     versions, live, fresh, changes, seq = [], [], [], [], head.seq
     for seen in chunk:
-        before = old.get(seen.path, ABSENT)
-        if before == seen.state:
-            if seen.identity is not None:
-                fresh.append((path_ids[seen.path], seen.identity))
+        path, state, identity = seen
+        before = old.get(path, ABSENT)
+        if before == state:
+            if identity is not None:
+                fresh.append((path_ids[path], identity))
             continue
         seq += 1
         writer = attribute(seen)
-        # one row for all that the same windows made
-        if writer not in writers:
-            writers[writer] = rows.insert_writer(db, writer)
-        versions.append((path_ids[seen.path], seq, seen.state, writers[writer]))
-        live.append((path_ids[seen.path], seq, seen))
-        changes.append((seen.path, before, seen.state))
+        # one row for all that the same windows made, which is mostly the same value: to hash one takes longer than all else
+        if writer is not last:
+            if writer not in writers:
+                writers[writer] = rows.insert_writer(db, writer)
+            last, number = writer, writers[writer]
+        at, values = path_ids[path], rows.state_values(state, blob_ids)
+        versions.append((at, seq, worktree, *values, number))
+        live.append((at, seq, *values, *identity_values(identity)))
+        changes.append((path, before, state))
         # a path may come twice in a chunk: its second state differs from the first (test_timeline.py)
-        old[seen.path] = seen.state
-    rows.insert_versions(db, worktree, versions, blob_ids)
-    write_live(db, live, blob_ids)
+        old[path] = state
+    rows.insert_versions(db, versions)
+    write_live(db, live)
     refresh_identities(db, fresh)
+    files, size, left_out = _totals(new for _, _, new in changes)
+    files_before, size_before, left_out_before = _totals(was for _, was, _ in changes if was is not ABSENT)
     return Head(
         seq=seq,
         sum=manifest_sum(head.sum, changes),
-        files=head.files + sum(_is_file(new) - _is_file(was) for _, was, new in changes),
-        bytes=head.bytes + sum(new.size * _is_file(new) - was.size * _is_file(was) for _, was, new in changes),
-        skipped=head.skipped + sum(_is_skipped(new) - _is_skipped(was) for _, was, new in changes),
+        files=head.files + files - files_before,
+        bytes=head.bytes + size - size_before,
+        skipped=head.skipped + left_out - left_out_before,
     )
 
 
-def _is_file(state: FileState) -> int:
-    return int(state.kind is Kind.FILE)
-
-
-def _is_skipped(state: FileState) -> int:
-    return int(state.kind is Kind.SKIPPED)
+def _totals(states: Iterable[FileState]) -> tuple[int, int, int]:
+    """How many of ``states`` are files, their bytes, and how many were not recorded."""
+    files = size = left_out = 0
+    for state in states:
+        if state.kind is _FILE:
+            files += 1
+            size += state.size
+        elif state.kind is _SKIPPED:
+            left_out += 1
+    return files, size, left_out
 
 
 def _seal(db: Transaction, worktree: int, head: Head, seal: Seal) -> Checkpoint | None:

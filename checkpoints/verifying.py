@@ -30,6 +30,7 @@ from openoxide.checkpoints.check import (
 from openoxide.checkpoints.frames import Place
 from openoxide.checkpoints.hashing import Hasher, blob_hash
 from openoxide.checkpoints.integrity import ask, guarded, rule_problems, structure_problems
+from openoxide.checkpoints.model import DAMAGED, SkipReason
 from openoxide.checkpoints.packs import BIG, Packs, pack_name
 from openoxide.checkpoints.rows import raw
 from openoxide.db import Database
@@ -46,7 +47,7 @@ _STATE = (
     "{v}.path, {v}.seq, {p}.path, {v}.kind, {v}.mode, {v}.size, {v}.mtime_ns, {v}.blob, {b}.hash, {b}.size, {v}.target,"
     " {v}.flags"
 )
-_WALK = f"""
+WALK = f"""
 select {_STATE.format(v="v", p="p", b="b")}, v.writer, w.id, {_STATE.format(v="o", p="p", b="c")}
 from version v left join path p on p.id = v.path and p.worktree = v.worktree left join blob b on b.id = v.blob
 left join writer w on w.id = v.writer
@@ -65,7 +66,11 @@ _BLOBS = f"""
 select b.id, b.hash, b.frame, b.inner, b.size, f.id, f.pack, f.offset, f.stored, f.raw, f.codec
 from blob b left join frame f on f.id = b.frame where b.id > ? order by b.id limit {_PAGE}
 """  # noqa: S608
-_SEALED = "select worktree, number, seq, manifest_hash, skipped from checkpoint where worktree = ? and failed is null"
+_LOST_STATES = "select path, seq from version where kind = 5 and target = ? order by path, seq"
+_DAMAGED_CHECKPOINTS = (
+    "select worktree, number from checkpoint where gap = ? and failed is null order by worktree, number"
+)
+SEALED = "select worktree, number, seq, manifest_hash, skipped from checkpoint where worktree = ? and failed is null"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +94,7 @@ class Check:
     progress: Callable[[str, int, int, int], None] = lambda *_: None
     checked: Counter[str] = field(default_factory=Counter)
     bytes_read: int = 0
+    _reached: int | None = None
 
     def run(self) -> list[Problem]:
         """All that is wrong, one problem for each kind and object, at most MOST_PROBLEMS."""
@@ -98,12 +104,26 @@ class Check:
         finally:
             packs.close()
 
+    def contents(self, packs: Packs) -> Iterator[Problem]:
+        """What is wrong with contents alone, each content by itself."""
+        return guarded("contents", lambda: self._contents(packs))
+
     def _found(self, packs: Packs) -> Iterator[Problem]:
         yield from structure_problems(self.database, self.breathe)
         yield from rule_problems(self.database, self.breathe)
         yield from guarded("versions", self._timelines)
         yield from guarded("live states", self._live)
-        yield from guarded("contents", lambda: self._contents(packs))
+        yield from self.contents(packs)
+        yield from guarded("what was lost", self._lost)
+
+    def _lost(self) -> Iterator[Problem]:
+        """What a repair marked; contents are told with the others."""
+        text = "what it was cannot be told any more, and a repair marked it"
+        for path, seq in ask(self.database, _LOST_STATES, (SkipReason.LOST.value.encode(),)):
+            yield Problem(kind=ProblemKind.LOST, object="states", message=text, rows=((path, seq),))
+        text = "its states are not those that were sealed, and a repair marked it"
+        for worktree, number in ask(self.database, _DAMAGED_CHECKPOINTS, (DAMAGED,)):
+            yield Problem(kind=ProblemKind.LOST, object="checkpoints", message=text, checkpoints=((worktree, number),))
 
     def _timelines(self) -> Iterator[Problem]:
         total = sum(seq for (seq,) in ask(self.database, "select seq from head"))
@@ -112,12 +132,12 @@ class Check:
 
     def _walk(self, worktree: int, total: int) -> list[Problem]:
         # the checkpoints first: each one that is sealed from here on is at rows that come
-        replay = Replay(worktree=worktree, sealed=[Sealed(*row) for row in ask(self.database, _SEALED, (worktree,))])
+        replay = Replay(worktree=worktree, sealed=[Sealed(*row) for row in ask(self.database, SEALED, (worktree,))])
         after: int | None = _BEFORE_ALL
         head = None
         while after is not None:
             with self.database.reading() as db:
-                page = raw(db).execute(_WALK, (worktree, after)).fetchall()
+                page = raw(db).execute(WALK, (worktree, after)).fetchall()
                 # in the snapshot of the last page, so that nothing is recorded in between
                 head = (
                     raw(db)
@@ -146,10 +166,24 @@ class Check:
             self.breathe()
         self.checked["paths"] = ask(self.database, "select count(*) from path")[0][0]
 
-    def _contents(self, packs: Packs) -> Iterator[Problem]:
+    def slice(self, after: int, enough: Callable[[], bool]) -> tuple[list[Problem], int | None]:
+        """What is wrong with the contents whose row ids come after ``after``, until there is ``enough``; the last one that was
+        looked at, None where that was the last of all.
+        """
+        packs = Packs(self.home.blobs, 0)
+        try:
+            found = [*guarded("contents", lambda: self._contents(packs, after, enough))]
+        finally:
+            packs.close()
+        return found, self._reached
+
+    def _contents(
+        self, packs: Packs, start: int = _BEFORE_ALL, enough: Callable[[], bool] = lambda: False
+    ) -> Iterator[Problem]:
         total = ask(self.database, "select count(*) from blob")[0][0]
-        after: int | None = _BEFORE_ALL
-        while after is not None:
+        after: int | None = start
+        self._reached = start
+        while after is not None and not enough():
             page = [BlobRow(*row) for row in ask(self.database, _BLOBS, (after,))]
             if found := [*self._of_page(packs, page)]:
                 # what was moved or deleted since its row was read is not damaged
@@ -157,7 +191,7 @@ class Check:
                 ids = {row.id for row in same}
                 yield from (problem for problem in found if ids.issuperset(problem.blobs))
             self.checked["contents"] += len(page)
-            after = page[-1].id if len(page) == _PAGE else None
+            after = self._reached = page[-1].id if len(page) == _PAGE else None
             self.progress("contents", self.checked["contents"], total, self.bytes_read)
 
     def _of_page(self, packs: Packs, page: Sequence[BlobRow]) -> Iterator[Problem]:

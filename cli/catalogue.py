@@ -31,8 +31,10 @@ COMMANDS = {
     "projects join": Entry("projects", "join", "declare two worktrees one project"),
     "du": Entry("du", "du", "show what is stored where, and for what"),
     "check": Entry("check", "check", "look whether the store holds what it says"),
+    "repair": Entry("repair", "repair", "mend what check finds, and mark what is lost"),
     "backup": Entry("backup", "backup", "copy the home into a folder, or bring such a copy up to date"),
     "restore-home": Entry("backup", "restore_home", "make a home out of a backup"),
+    "prune": Entry("prune", "prune", "free what nothing needs any more"),
     "config list": Entry("config", "list_all", "list the settings, and where each comes from"),
     "config get": Entry("config", "get", "print one setting"),
     "config set": Entry("config", "change", "change one setting"),
@@ -48,6 +50,8 @@ COMMANDS = {
     "name": Entry("keeping", "name", "name a checkpoint"),
     "forget": Entry("forgetting", "forget", "move checkpoints to trash"),
     "unforget": Entry("forgetting", "unforget", "take them back out of trash"),
+    "expire": Entry("forgetting", "expire", "let go what has expired, now"),
+    "purge": Entry("purge", "purge", "remove contents everywhere, for good"),
     "diff": Entry("diff", "diff", "compare two checkpoints, or one with the worktree"),
     "cat": Entry("diff", "cat", "print a file as it was"),
     "history": Entry("history", "history", "list versions of a path, what vanished, or where a text stood"),
@@ -64,9 +68,7 @@ COMMANDS = {
     "completion": Entry("completion", "completion", "print the completion script of a shell"),
 }
 
-NOT_BUILT = frozenset(
-    "expire prune purge repair resume fork export import share sessions memory agents service".split()
-)
+NOT_BUILT = frozenset("resume fork export import share sessions memory agents service".split())
 
 EXIT_STATUS = {
     0: "done",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openoxide.cli.output import Output
 from openoxide.cli.reading import ReadingClient
-from openoxide.daemon.client import Client, socket_path
+from openoxide.daemon.client import socket_path
 from openoxide.errors import DaemonUnreachableError, UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Cli:
         self._directory = options.directory or ""
 
     @cached_property
-    def client(self) -> Client:
+    def client(self) -> ReadingClient:
         """The daemon, started on demand unless the environment forbids it."""
         with _working_directory():
             path = socket_path(os.environ)

@@ -1,4 +1,4 @@
-"""What a check of the store found, as text for people."""
+"""What a check or a repair of the store found, as text for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from openoxide.daemon.protocol import printable
 from openoxide.health import ERROR
 
 if TYPE_CHECKING:
-    from openoxide.daemon.protocol.health import AffectedObject, CheckAnswer, CheckProblem
+    from openoxide.daemon.protocol.health import AffectedObject, CheckAnswer, CheckProblem, FixObject, RepairAnswer
 
 FEW = 3
 _WHAT = {
@@ -28,6 +28,7 @@ _WHAT = {
     "content": "contents that are not what they were",
     "mode": "rights of others",
     "foreign": "packs of another store",
+    "lost": "what a repair has marked as lost",
 }
 
 
@@ -86,3 +87,32 @@ def _looked_at(answer: CheckAnswer) -> list[str]:
     if answer["unnamed_count"]:
         lines.append(f"{count(answer['unnamed_count'], 'file')} of ours that no row names, which is no harm")
     return lines
+
+
+def repair(answer: RepairAnswer, *, verbose: bool = False) -> str:
+    """What a repair did, or would do: what is made anew, where lost contents were found, and what is gone for good."""
+    if not answer["needed"] and not answer["lost"]:
+        return "nothing is to be repaired"
+    would = "would be " if answer["dry_run"] else ""
+    lines = [f"{would}made anew  {printable(text)}" for text in answer["structure"]]
+    lines += [_fix(fix, would) for fix in answer["fixes"]]
+    for source, where in (("store", "elsewhere in the store"), ("tree", "in the watched trees")):
+        found = [one for one in answer["mended"] if one["source"] == source]
+        if found:
+            lines.append(f"{would}brought back  {count(len(found), 'content')} found {where}")
+            lines += shortened(
+                [f"  {printable(one['where'])}, {size(one['size_bytes'])}" for one in found], verbose=verbose
+            )
+    left = answer["mended_count"] - len(answer["mended"])
+    lines += [f"and {count(left, 'content')} more"] if left else []
+    for problem in answer["lost"]:
+        lines.append(f"lost: {printable(problem['object'])}: {printable(problem['message'])}")
+        lines += map(_affected, problem["affected"])
+    if answer["kept"]:
+        lines.append(f"the state before is in {printable(answer['kept'])}; delete it when nothing is missed")
+    return "\n".join(lines)
+
+
+def _fix(fix: FixObject, would: str) -> str:
+    done = "given up" if fix["loses"] else "put right"
+    return f"{would}{done}  {printable(fix['what'])} ({count(fix['rows'], 'row')})"

@@ -109,6 +109,7 @@ TABLE = {
             "--dry-run": Option("dry_run", FLAG),
             "--yes": Option("yes", FLAG),
             "--touch": Option("touch", FLAG),
+            "--partial": Option("in_part", FLAG),
             "--turn": Option("turn"),
             "--only": Option("only", FLAG),
             "--continue": Option("go_on", FLAG),

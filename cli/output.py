@@ -20,7 +20,7 @@ from openoxide.errors import FailedError, OpenOxideError, error_object, exit_cod
 
 PROGRAM = "oxide-ctl"
 _PLAIN: colours.Palette = {}
-_ACTS_ON_A_PROJECT = f"`{PROGRAM} (?!-|stop|status|projects|config|doctor|backup|restore-home|uninstall)"
+_ACTS_ON_A_PROJECT = f"`{PROGRAM} (?!-|stop|status|projects|config|doctor|repair|backup|restore-home|uninstall)"
 
 
 class Output:

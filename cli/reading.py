@@ -11,6 +11,7 @@ from openoxide.errors import StoreDamagedError, StoreReadOnlyError
 
 if TYPE_CHECKING:
     from openoxide.daemon.protocol import ProgressCallback
+    from openoxide.daemon.protocol.health import RepairAnswer
 
 NOTE = "the store cannot be written: it was read without a daemon, and nothing is recorded"
 DAMAGED_NOTE = "no daemon starts with this store: it was checked without one"
@@ -43,6 +44,12 @@ class ReadingClient(Client):
             answer = self._look(name, request, NOTE)
             assert isinstance(answer, bytes)
             return answer
+
+    def repair(self, *, dry_run: bool, progress: ProgressCallback | None = None) -> RepairAnswer:
+        """No daemon is asked: one that runs has to be stopped first, unless it is a dry run."""
+        from openoxide.daemon import offline  # noqa: PLC0415 half of the daemon comes with it
+
+        return offline.repair(os.environ, dry_run=dry_run, report=progress or (lambda _: None))
 
     def _look(self, name: str, request: Mapping[str, Any], note: str) -> dict[str, Any] | bytes:
         from openoxide.daemon import offline  # noqa: PLC0415 half of the daemon comes with it

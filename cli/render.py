@@ -12,6 +12,7 @@ from datetime import datetime, tzinfo
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from openoxide.cli import retention
 from openoxide.cli.units import ago, closely, count, duration, local, localised, size, until
 from openoxide.daemon.protocol import PathEntry, printable
 from openoxide.ids import short
@@ -128,6 +129,8 @@ def show(answer: ShowAnswer, now: datetime, *, zone: tzinfo | None = None, verbo
     )
     lines += shortened([f"  {_change(item)}" for item in answer["changes"]], verbose=verbose)
     lines += _fields(*(("writer", _writer(writer)) for writer in answer["writers"]))
+    if answer["pruned_changes"]:
+        lines += _fields(("pruned", f"{count(answer['pruned_changes'], 'change')} in between, with who made them"))
     lines += _fields(("skipped", count(answer["skipped"], "path")))
     skipped = [f"  {entry(skip)}" for skip in answer["skipped_paths"]]
     return "\n".join([*lines, *shortened(skipped, verbose=verbose)])
@@ -169,8 +172,8 @@ def restore(answer: RestoreAnswer, *, verbose: bool = False) -> str:
     return "\n".join([*lines, *shortened(skipped, verbose=verbose), *map(_note, answer["notes"])])
 
 
-def status(answer: StatusAnswer, now: datetime) -> str:
-    """The daemon's health and each worktree's."""
+def status(answer: StatusAnswer, now: datetime, *, verbose: bool = False) -> str:
+    """The daemon's health and each worktree's; with ``verbose`` also the jobs that are well."""
     daemon = answer["daemon"]
     lines = _fields(
         ("daemon", f"{daemon['version']}, pid {daemon['pid']}, up {duration(daemon['uptime_ms'])}"),
@@ -178,6 +181,7 @@ def status(answer: StatusAnswer, now: datetime) -> str:
         ("home", daemon["home"]),
         ("store", size(daemon["store_bytes"]) + ("" if daemon["store_writable"] else ", READ-ONLY")),
         *(("problem", problem) for problem in daemon["problems"]),
+        *retention.status(answer, now, verbose=verbose),
     )
     if not answer["worktrees"]:
         lines += ["", "nothing is watched"]
@@ -374,6 +378,8 @@ def _coverage(item: CheckpointObject) -> str:
 
 
 def _expiry(item: CheckpointObject, now: datetime) -> str:
+    if thins_at := item.get("thins_at"):  # a daemon of an earlier day does not say
+        return f"thinned {until(thins_at, now)}"
     return f"expires {until(item['expires_at'], now)}" if item["expires_at"] else ""
 
 

@@ -9,7 +9,14 @@ from openoxide.cli.units import count, size
 from openoxide.daemon.protocol import printable
 
 if TYPE_CHECKING:
-    from openoxide.daemon.protocol.health import DuAnswer, KindUsage, PatternUsage, ProjectUsage, WorktreeUsage
+    from openoxide.daemon.protocol.health import (
+        DuAnswer,
+        KindUsage,
+        PatternUsage,
+        ProjectUsage,
+        PruneAnswer,
+        WorktreeUsage,
+    )
 
 FEW_DAYS, FEW_PATHS, FEW_PATTERNS = 7, 5, 5
 BAR_WIDTH = 24
@@ -27,6 +34,22 @@ def du(answer: DuAnswer, *, verbose: bool = False, bar: str = "") -> str:
     if quotas:
         lines += ["", *quotas]
     return "\n".join([*lines, "", *_freeable(answer["freeable_bytes"], answer["trash_bytes"])])
+
+
+def prune(answer: PruneAnswer) -> str:
+    """What went, or would go."""
+    what = ", ".join(
+        count(answer[name], word)  # type: ignore[literal-required]
+        for name, word in (("versions", "old state"), ("contents", "content"), ("packs", "pack"))
+        if answer[name]  # type: ignore[literal-required]
+    )
+    if answer["dry_run"]:
+        lines = [f"plan: free about {size(answer['freed_bytes'])} ({what})" if what else "plan: nothing to free"]
+    else:
+        lines = [f"{size(answer['freed_bytes'])} freed ({what})" if what else "nothing to free"]
+    if answer["damaged"]:
+        lines.append(f"{count(answer['damaged'], 'content')} cannot be read: `oxide-ctl check --read-data` tells which")
+    return "\n".join([*lines, *map(printable, answer["notes"])])
 
 
 def _kinds(kinds: list[KindUsage], total: int, bar: str) -> str:
@@ -72,9 +95,7 @@ def _freeable(free: int, trash: int) -> list[str]:
         return ["nothing of it can go: all of it is needed by a kept checkpoint, an undo or the last 24 hours"]
     lines = []
     if free > trash:
-        lines.append(
-            f"about {size(free - trash)} is needed by nothing any more; `prune`, which will free it, is not built yet"
-        )
+        lines.append(f"about {size(free - trash)} is needed by nothing any more; `oxide-ctl prune` frees it")
     if trash:
         lines.append(f"about {size(trash)} is held by trash alone: it can go when its checkpoints have left that")
     return lines

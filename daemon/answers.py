@@ -24,15 +24,17 @@ LATE = "late:"
 """Stands before the id of an operation where a checkpoint is expected: what was written to the files it displaced."""
 
 
-def checkpoint_object(checkpoint: Checkpoint) -> CheckpointObject:
-    """A checkpoint as every answer shows it."""
+def checkpoint_object(checkpoint: Checkpoint, thins_at_ms: int | None = None) -> CheckpointObject:
+    """A checkpoint as every answer shows it. ``thins_at_ms``: when thinning takes it."""
     c = checkpoint
+    is_first = thins_at_ms is not None and (c.expires_at_ms is None or thins_at_ms < c.expires_at_ms)
     return {
         "id": c.id,
         "number": c.number,
         "seq": c.seq,
         "created_at": rfc3339(c.created_at_ms),
         "expires_at": time_or_none(c.expires_at_ms),
+        "thins_at": time_or_none(thins_at_ms if is_first else None),
         "trigger": c.trigger.value,
         "name": c.name,
         "pinned": c.pinned,

@@ -53,3 +53,15 @@ def set_back_ms(before: Ticks, now: Ticks) -> int:
     """How far the wall clock was set back between two moments, 0 where that is within what it is slewed."""
     back = (now.boot_ms - before.boot_ms) - (now.wall_ms - before.wall_ms)
     return back if back > DRIFT_MS else 0
+
+
+def until_run_ms(now_ms: int, last_ms: int | None, every_ms: int, least_ms: int) -> int:
+    """How long a job waits after a start: until its time has come since it was last done, and at least ``least_ms``."""
+    # a last time that is still to come was told by a wrong clock
+    passed = every_ms if last_ms is None else max(0, now_ms - last_ms)
+    return max(least_ms, every_ms - passed)
+
+
+def retry_ms(failures: int, every_ms: int) -> int:
+    """When a job that failed so often in a row is tried again: ever later, and no later than it comes round anyway."""
+    return min(every_ms, RETRY_MS << min(failures - 1, 20))

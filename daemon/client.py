@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.protocol.backups import BackupAnswer
     from openoxide.daemon.protocol.checkpoints import (
         CheckpointObject,
+        ExpireAnswer,
         ForgetAnswer,
         KeepAnswer,
         RestoreAnswer,
@@ -20,8 +21,16 @@ if TYPE_CHECKING:
         ShowAnswer,
         WindowAnswer,
     )
-    from openoxide.daemon.protocol.health import CheckAnswer, DoctorAnswer, DuAnswer, LeaveAnswer, StatusAnswer
+    from openoxide.daemon.protocol.health import (
+        CheckAnswer,
+        DoctorAnswer,
+        DuAnswer,
+        LeaveAnswer,
+        PruneAnswer,
+        StatusAnswer,
+    )
     from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer, PauseAnswer, SurveyAnswer, WatchAnswer
+    from openoxide.daemon.protocol.purges import PurgeAnswer
     from openoxide.daemon.protocol.rewinds import RewindAnswer
 
 
@@ -48,6 +57,9 @@ class Client(Caller):
 
     def backup(self, to: str, *, dry_run: bool = False, progress: ProgressCallback | None = None) -> BackupAnswer:
         return cast("BackupAnswer", self.call("backup", {"to": to, "dry_run": dry_run}, progress))
+
+    def prune(self, *, dry_run: bool = False) -> PruneAnswer:
+        return cast("PruneAnswer", self.call("prune", {"dry_run": dry_run}, lambda _: None))
 
     def projects(self) -> Items:
         return cast("Items", self.call("projects", {}))
@@ -135,6 +147,23 @@ class Client(Caller):
     def unforget(self, path: str, checkpoints: Sequence[str]) -> Items:
         return cast("Items", self.call("unforget", {"path": path, "checkpoints": list(checkpoints)}))
 
+    def expire(self, *, dry_run: bool = False, force: bool = False) -> ExpireAnswer:
+        return cast("ExpireAnswer", self.call("expire", {"dry_run": dry_run, "force": force}))
+
+    def purge(
+        self,
+        path: str,
+        *,
+        paths: Sequence[str] = (),
+        blobs: Sequence[str] = (),
+        dry_run: bool = False,
+        plan: str | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> PurgeAnswer:
+        """Either ``paths`` or ``blobs``; ``plan``: that of the dry run that was agreed to."""
+        request = _given(path=path, paths=list(paths), blobs=list(blobs), dry_run=dry_run, plan=plan)
+        return cast("PurgeAnswer", self.call("purge", request, progress))
+
     def diff(self, path: str, a: str, b: str | None = None, *, paths: Sequence[str] = (), patch: bool = False) -> Items:
         return cast("Items", self.call("diff", _given(path=path, a=a, b=b, paths=list(paths), patch=patch)))
 
@@ -177,9 +206,12 @@ class Client(Caller):
         *,
         paths: Sequence[str] = (),
         force: bool = False,
+        partial: bool = False,
         progress: ProgressCallback | None = None,
     ) -> RestoreAnswer:
-        request = {"path": path, "checkpoint": checkpoint, "to": to, "paths": list(paths), "force": force}
+        request = _given(
+            path=path, checkpoint=checkpoint, to=to, paths=list(paths), force=force, partial=partial or None
+        )
         return cast("RestoreAnswer", self.call("restore", request, progress))
 
     def rewind(
@@ -193,6 +225,7 @@ class Client(Caller):
         conflict: str = "keep",
         dry_run: bool = False,
         touch: bool = False,
+        partial: bool = False,
         paths: Sequence[str] = (),
         plan_seq: int | None = None,
         progress: ProgressCallback | None = None,
@@ -207,6 +240,7 @@ class Client(Caller):
             conflict=conflict,
             dry_run=dry_run,
             touch=touch,
+            partial=partial or None,
             paths=list(paths),
         )
         return cast("RewindAnswer", self.call("rewind", request, progress))

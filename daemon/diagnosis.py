@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from openoxide.checkpoints.inventory import Inventory
 from openoxide.checkpoints.tree import go_on_here, way_back
 from openoxide.daemon.attachment import INSTANCE_LIMIT, WATCH_LIMIT
 from openoxide.daemon.cadence import NETWORK_FS
-from openoxide.daemon.protocol.health import IdleTurnObject
+from openoxide.daemon.protocol.health import IdleTurnObject, JobObject, RetentionObject
 from openoxide.health import ERROR, NOTE, WARNING, Problem, tree_problems
 
 ENOUGH_WATCHES, ENOUGH_INSTANCES = 524_288, 1_024
@@ -131,6 +131,15 @@ def config_problems(trouble: str, *, waits: bool, strangers: Sequence[str]) -> l
     return found
 
 
+def purge_problems(*, waits: bool) -> list[Problem]:
+    """Whether a purge has bytes left to remove."""
+    if not waits:
+        return []
+    text = "a purge is not finished: somebody reads the database or the packs, or the disk refused"
+    hint = "the daemon goes on with it once a minute; end what reads `timeline.db` (a browser of databases, a backup)"
+    return [Problem("purge_waits", WARNING, text, hint)]
+
+
 def quota_problems(name: str, key: str, stored: int, quota: int) -> list[Problem]:
     """Whether ``name`` takes more than its quota, or nearly; ``key`` is the setting. 0 is no quota."""
     if not quota or stored * 10 < quota * 9:
@@ -153,6 +162,32 @@ def reserve_problems(free: int, least: int) -> list[Problem]:
     return [Problem("reserve", WARNING, f"{text}: checkpoints are forgotten before their time", hint)]
 
 
+def retention_problems(retention: RetentionObject) -> list[Problem]:
+    """Whether nothing expires, and which limits the last expire could not hold."""
+    found = []
+    # what is wrong with the settings is told of itself
+    if retention["paused"] and retention["reason"] != "config":
+        found.append(Problem("retention_paused", WARNING, f"nothing expires: {retention['why']}", retention["hint"]))
+    for text in retention["refused"]:
+        hint = "`oxide-ctl config list` shows the limits, `oxide-ctl expire --dry-run` what they would take"
+        found.append(Problem("limit_refused", WARNING, f"a limit of the settings is not held: {text}", hint))
+    return found
+
+
+def job_problems(jobs: Iterable[JobObject]) -> list[Problem]:
+    """Which work that is done by the clock fails."""
+    return [
+        Problem(
+            "job_failed",
+            WARNING,
+            f"the job {job['name']} failed {job['failures']} times since it last did not: {job['error']}",
+            "it is tried again; `oxide-ctl status` says when, and the daemon's log tells more",
+        )
+        for job in jobs
+        if job["failures"]
+    ]
+
+
 def copy_problems(home: str, sizes: Mapping[str, int]) -> list[Problem]:
     """What a repair or a change of the schema left of the store as it was; ``sizes`` by name in the home."""
     if not sizes:
@@ -170,7 +205,7 @@ def store_problems(found: Inventory) -> list[Problem]:
     for names, how in ((found.missing, "missing"), (found.short, "cut short")):
         if names:
             text = f"files of the store are {how}: {len(names)}, first blobs/{names[0]}"
-            hint = "keep a copy of the home, and bring them back from a backup: what they hold cannot be given back without them"
+            hint = "bring them back from a backup if there is one; else `oxide-ctl repair --dry-run` says what can be mended"
             problems.append(Problem("store_damaged", ERROR, text, hint))
     if found.shut:
         text = f"files of the store may not be read: {len(found.shut)}, first blobs/{found.shut[0]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import resource
@@ -34,6 +35,7 @@ from openoxide.paths import Home, home_from
 from openoxide.taken import take_settings
 
 DRAIN_MS = 5_000
+VALUES_BETWEEN_COLLECTIONS = 20_000  # some MB, where all of them were cycles
 
 # not __name__, which is __main__ where the command line starts a daemon, and no part of our loggers
 log = logging.getLogger("openoxide.daemon.main")
@@ -107,6 +109,7 @@ def _run(instance: Instance, home: Home, options: argparse.Namespace) -> int:
         _stop_on_signals(stop)
         # before anybody can connect: whoever had would be cut off by what it raises, and not learn of it
         service.start()
+        _collect_seldom()
         try:
             _answer_until(stop, instance, service, options)
         finally:
@@ -115,6 +118,14 @@ def _run(instance: Instance, home: Home, options: argparse.Namespace) -> int:
     finally:
         instance.close()
     return 0
+
+
+def _collect_seldom() -> None:
+    """What stands by now stays, and is not looked through again; what captures make by the ten thousand has no cycles, and
+    goes when nobody names it any more (Python, gc).
+    """
+    gc.freeze()
+    gc.set_threshold(VALUES_BETWEEN_COLLECTIONS, 20, 100)
 
 
 def _answer_until(stop: threading.Event, instance: Instance, service: Service, options: argparse.Namespace) -> None:

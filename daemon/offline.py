@@ -1,5 +1,5 @@
 """Reading commands without a daemon, for a store that cannot be written. Imported by the command line only when a
-daemon refused to start for that reason; nothing in the home is changed.
+daemon refused to start for that reason; nothing in the home is changed, but by a repair.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from openoxide.checkpoints.model import Worktree
 from openoxide.checkpoints.schema import MIGRATIONS, check_version, open_timeline
 from openoxide.checkpoints.timeline import Timeline
 from openoxide.clock import SystemClock
+from openoxide.daemon import mending
 from openoxide.daemon.answers import time_or_none
 from openoxide.daemon.operations import backing
 from openoxide.daemon.operations.checking import checked
 from openoxide.daemon.operations.looking import View, holds
 from openoxide.daemon.operations.measuring import measured
-from openoxide.daemon.protocol import printable
+from openoxide.daemon.protocol import ProgressCallback, printable
+from openoxide.daemon.protocol.health import RepairAnswer
 from openoxide.daemon.requests import path
 from openoxide.daemon.routes import LOOKING
 from openoxide.db import Database
@@ -60,6 +62,11 @@ def answer(name: str, request: dict[str, Any], environ: Mapping[str, str]) -> di
             return found
         finally:
             timeline.close()
+
+
+def repair(environ: Mapping[str, str], *, dry_run: bool, report: ProgressCallback) -> RepairAnswer:
+    """``repair``, for which no daemon may have the store."""
+    return mending.repair(home_from(dict(environ)), dry_run=dry_run, report=report)
 
 
 def _settings(home: Home) -> Settings:

@@ -14,6 +14,7 @@ from openoxide.daemon.operations import (
     checkpointing,
     declaring,
     examining,
+    expiring,
     forgetting,
     hooking,
     keeping,
@@ -23,8 +24,11 @@ from openoxide.daemon.operations import (
     measuring,
     moving,
     pausing,
+    pruning,
+    purging,
     recalling,
     remembering,
+    restoring,
     reviewing,
     rewinding,
     settling,
@@ -56,7 +60,7 @@ LOOKING: Mapping[str, Callable[[View, Request], Any]] = {
     "log": looking.log,
     "show": looking.show,
     "cat": looking.cat,
-    "restore": looking.restore,
+    "restore": restoring.restore,
     "operations": logbook.operations,
     "history": recalling.history,
 }
@@ -76,6 +80,7 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "du": measuring.du,
     "check": checking.check,
     "backup": backing.backup,
+    "prune": pruning.prune,
     "stop": watching.stop,
     "checkpoint": checkpointing.checkpoint,
     "pin": keeping.pin,
@@ -83,6 +88,8 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "name": keeping.name,
     "forget": forgetting.forget,
     "unforget": forgetting.unforget,
+    "expire": expiring.expire,
+    "purge": purging.purge,
     "rewind": rewinding.rewind,
     "undo": rewinding.undo,
     "redo": rewinding.redo,
@@ -109,6 +116,9 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "memory_revert": reviewing.revert,
 }
 
+READING = frozenset({*LOOKING, "rewind", "undo", "redo", "settle"})
+"""What names states first and asks for them and their contents later."""
+
 
 def routes(service: Service) -> dict[str, Handler]:
     """Every operation of ``service``."""
@@ -116,7 +126,17 @@ def routes(service: Service) -> dict[str, Handler]:
     found |= {name: _looking(service, look) for name, look in LOOKING.items()}
     found["diff"] = _diff(service)
     found["history"] = _history(service)
-    return found
+    return {name: _leased(service, handle) if name in READING else handle for name, handle in found.items()}
+
+
+def _leased(service: Service, handle: Handler) -> Handler:
+    """What it finds in the rows is there until it has answered, whatever a prune deletes."""
+
+    def handle_leased(request: Request, report: Reporter) -> Any:
+        with service.timeline.blobs.leases.holding():
+            return handle(request, report)
+
+    return handle_leased
 
 
 def _doing(service: Service, act: Callable[[Service, Request, Reporter], Any]) -> Handler:

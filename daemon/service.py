@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from openoxide.checkpoints import journal, store
+from openoxide.checkpoints import journal, meta, store
+from openoxide.checkpoints.clockmark import ClockMark
+from openoxide.checkpoints.erase import finish
 from openoxide.checkpoints.migrating import drop_old_stores
 from openoxide.checkpoints.model import Checkpoint, Trigger, Worktree
 from openoxide.checkpoints.timeline import Beside, Timeline
@@ -19,8 +21,10 @@ from openoxide.checkpoints.tree import identity_of
 from openoxide.clock import Clock
 from openoxide.daemon.background import Background
 from openoxide.daemon.cadence import SUSPEND
+from openoxide.daemon.jobs import jobs
 from openoxide.daemon.memories import Memories, memory_settings
 from openoxide.daemon.operations.briefing import refresh
+from openoxide.daemon.operations.expiring import retention_of
 from openoxide.daemon.operations.hooking import take_up
 from openoxide.daemon.operations.looking import View, holds, is_broad
 from openoxide.daemon.operations.settling import settle_at_start
@@ -37,6 +41,7 @@ from openoxide.taken import Taken, trouble
 
 log = logging.getLogger(__name__)
 
+JOB_RUNS = "job."
 RECORD_PATHS = 2_000  # about as many as are recorded in a fifth of a second
 
 OnSealed = Callable[[Worktree, Checkpoint], None]
@@ -55,19 +60,26 @@ class Service:
         self.stop_requested = threading.Event()
         self.timeline = Timeline(home)
         self.timeline.standing.on_loss = self._lost
+        self.clock_mark = ClockMark(self.timeline.database, clock)
         self.background = Background()
         self.spool = Spool(home.spool)
+        self.purging = threading.RLock()  # two would rewrite the same files
+        self.purge_waits = False  # one has bytes left to remove
         self.sessions = Queues()
         self.memories = Memories(self)
         self._watched: dict[int, Watched] = {}
         self._gone: set[int] = set()  # worktrees whose root was not there when it was last looked for
         self._lock = threading.Lock()
         self._sealer = QuietSealer(self._seal_quietly, self._waits)
-        self._scheduler = Scheduler(clock, self.beat, self.timeline.database.fold_wal)
+        self.expiring = threading.Lock()  # one expire at a time, whether by hand or by the clock
+        self.refused_limits: tuple[str, ...] = ()  # those that the last expire could not hold
+        self.scheduler = Scheduler(clock, self.beat, jobs(self), self._remember_run)
 
     def start(self) -> None:
         """Take up every watched worktree; each is compared with its record in the background. What hooks left follows."""
-        drop_old_stores(self.home.timeline_db, self.clock.now_ms())
+        # before anything is sealed: in a store without a mark the newest checkpoint is what the clock is compared with
+        if self.clock_mark.look().trusted:
+            drop_old_stores(self.home.timeline_db, self.clock.now_ms())
         with self.timeline.database.reading() as db:
             known = [worktree for worktree in store.worktrees(db) if worktree.watching and not worktree.is_memory]
             newest = {worktree.id: store.CheckpointQuery(db, worktree.id).newest() for worktree in known}
@@ -82,7 +94,10 @@ class Service:
             if (memory := self.memories.of(project)) is not None:
                 self.attach_soon(memory)
         self.background.submit("spool", partial(take_up, self))
-        self._scheduler.start()
+        self.background.submit("purge", self.finish_purge)
+        with self.timeline.database.reading() as db:
+            last_runs = meta.read(db, JOB_RUNS)
+        self.scheduler.start(last_runs)
         for watched in self.all_watched():
             self._expect_end_of_pause(watched)
 
@@ -90,8 +105,9 @@ class Service:
         """Stop the threads, take in what has changed, and close the store. Much that waits is left to the next start: whoever
         stops a daemon waits for it.
         """
+        self.stop_requested.set()  # to a job that runs
         # first what feeds the others, last the store that all of them use
-        self._scheduler.stop()
+        self.scheduler.stop()
         self._sealer.stop()
         self.background.stop()
         # memories last: a seal of the code asks for theirs
@@ -99,6 +115,9 @@ class Service:
             with watched.lock:
                 self._seal_last(watched)
                 watched.stop()
+        with contextlib.suppress(OpenOxideError):  # on a full disk the one that was written before is as good
+            self.clock_mark.look()
+            self.clock_mark.close()
         self.timeline.close()
 
     def _seal_last(self, watched: Watched) -> None:
@@ -186,6 +205,20 @@ class Service:
                 here = os.path.dirname(here)
         return ""
 
+    @contextmanager
+    def holding(self, worktree: int, wait_s: float = 1) -> Iterator[bool]:
+        """The lock of a worktree, if it is to be had soon: what is named under it is there until it is released. True also
+        for one that is not watched, which nobody rewinds.
+        """
+        with self._lock:
+            watched = self._watched.get(worktree)
+        held = watched is None or watched.lock.acquire(timeout=wait_s)
+        try:
+            yield held
+        finally:
+            if watched is not None and held:
+                watched.lock.release()
+
     def known(self, path: bytes) -> Worktree:
         """The innermost worktree that holds ``path``: a watched one, else one that was watched last. Its history can be
         read though nothing is added to it. Raises NotFoundError.
@@ -217,7 +250,8 @@ class Service:
 
     def view(self, worktree: Worktree) -> View:
         """What reading operations work with."""
-        return View(timeline=self.timeline, worktree=worktree, now_ms=self.clock.now_ms())
+        thin = retention_of(self, worktree).thin
+        return View(timeline=self.timeline, worktree=worktree, now_ms=self.clock.now_ms(), thin=thin)
 
     def attach(self, watched: Watched, progress: FullPassProgress | None = None) -> None:
         """Start watching, compare the tree with the record, settle what a crash left. The caller holds the lock."""
@@ -255,7 +289,7 @@ class Service:
     def _expect_end_of_pause(self, watched: Watched) -> None:
         until = watched.worktree.paused_until_ms
         if until is not None:
-            self._scheduler.once(f"pause {watched.worktree.id}", until, self.end_due_pauses)
+            self.scheduler.once(f"pause {watched.worktree.id}", until, self.end_due_pauses)
 
     # what happens by itself
 
@@ -315,10 +349,28 @@ class Service:
             watched.full_pass(Label(trigger=Trigger.QUIET, turn=watched.only_turn, only_if_changed=True))
             sweep_ended(self, watched)  # what a process could still write to the last time
 
+    def _remember_run(self, name: str, at_ms: int) -> None:
+        # in the store: a daemon that is started each day would else never do what comes once a day
+        with self.timeline.database.writing() as db:
+            meta.write(db, JOB_RUNS, {name: at_ms})
+
+    def finish_purge(self) -> bool:
+        """Do what a purge has left to be done; whether nothing is left."""
+        with self.purging:
+            done = False
+            try:
+                done = finish(self.timeline, self.stop_requested.wait)
+            finally:
+                self.purge_waits = not done
+            return done
+
     def beat(self, slept_ms: int = 0) -> None:
         """Queue every full pass that is due: it finds what no event told (open mmaps, outside hard links, mounts)."""
         if not self.timeline.standing.holds():
             return
+        self.clock_mark.look()
+        if self.purge_waits:
+            self.background.submit("purge", self.finish_purge)
         for watched in self.all_watched():
             if slept_ms and watched.attached:
                 watched.open_gap(SUSPEND)

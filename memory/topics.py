@@ -334,7 +334,7 @@ class Memory:
             changes[:] = done
             return new
 
-        # an index is not made for nothing
+        # else a deletion alone would leave an empty file behind
         if hands.read(INDEX) is None and not once(""):
             return []
         self._write(hands, INDEX, once)

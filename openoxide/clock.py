@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+_TIME_ERROR = 5  # the clock is not synchronised
+_TIMEX_BYTES = 512  # more than a struct timex has
+
 
 class Clock(Protocol):
     """Where the daemon takes the time from; tests put a settable one in its place."""
@@ -22,6 +25,9 @@ class Clock(Protocol):
 
     def boot_id(self) -> str:
         """Names this boot; times of different boots cannot be compared."""
+
+    def synchronised(self) -> bool:
+        """Whether the kernel says that the wall clock is kept right by NTP; False where it does not say."""
 
 
 class SystemClock:
@@ -47,6 +53,15 @@ class SystemClock:
             # macOS: the boot second is stable for one boot and differs between boots
             # in minutes: both clocks are read one after the other, and the wall clock is slewed
             return str((time.time_ns() - time.monotonic_ns()) // 60_000_000_000)
+
+    def synchronised(self) -> bool:
+        import ctypes  # noqa: PLC0415 - asked for once in a while, by the daemon alone
+
+        adjtimex = getattr(ctypes.CDLL(None), "adjtimex", None)  # Linux
+        if adjtimex is None:
+            return False
+        # modes 0: it only tells, and the state of the clock is what it returns (adjtimex(2)); TIME_ERROR is the last one
+        return 0 <= int(adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))) < _TIME_ERROR
 
 
 def rfc3339(ms: int) -> str:

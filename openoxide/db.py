@@ -58,6 +58,7 @@ _DAMAGE = (
     "unsupported file format",
     "decode to UTF-8",
 )
+_BESIDE_PRAGMAS: Sequence[tuple[str, object]] = (("synchronous", 2), ("mmap_size", 0), ("secure_delete", 1))
 _READER_PRAGMAS: Sequence[tuple[str, object]] = (("query_only", 1), ("mmap_size", 0))
 
 
@@ -166,6 +167,33 @@ class Database:
         """The WAL and what its readers share; they are there while a database in that mode is open."""
         return self.path.with_name(f"{self.path.name}-wal"), self.path.with_name(f"{self.path.name}-shm")
 
+    def write_anew(self) -> None:
+        """Write the whole file anew, in one transaction. What was deleted stands nowhere in it then: a page that was split
+        keeps copies of what it once held in the part that it does not use, and ``secure_delete`` does not reach those.
+        """
+        if self._writer is None:
+            raise StoreReadOnlyError(f"{self.path} is open for reading only", hint="make the home writable")
+        with self._lock, _translated(self.path):
+            self.guard()
+            # in memory: what VACUUM collects would lie outside of the home for a moment
+            self._writer.execute_sql("pragma temp_store = 2")
+            try:
+                self._writer.execute_sql("vacuum")
+            finally:
+                self._writer.execute_sql("pragma temp_store = 0")
+
+    def empty_wal(self) -> bool:
+        """Copy the WAL back into the file and cut it to nothing; False where a reader is in the way, for which nobody waits."""
+        if self._writer is None:
+            return False
+        with self._lock, _translated(self.path):
+            self._writer.execute_sql("pragma busy_timeout = 0")
+            try:
+                busy, _, _ = self._writer.execute_sql("pragma wal_checkpoint(truncate)").fetchone()
+            finally:
+                self._writer.execute_sql(f"pragma busy_timeout = {BUSY_TIMEOUT_S * 1000}")
+        return not busy
+
     def fold_wal(self) -> bool:
         """Copy the WAL back into the file; whether all of it could be copied."""
         if self._writer is None:
@@ -187,6 +215,40 @@ class Database:
             # all pages at once: in steps it starts again at each commit of the writer (measured: 766 times in 15 s)
             reader.connection().backup(copy, pages=-1)
         fsync_file(target)
+
+    def fold_beside(self) -> None:
+        """Copy as much of the WAL into the file as no reader needs, on a connection of its own: nobody waits for it."""
+        # passive: it never waits for readers, as truncate does, for as long as the busy timeout (SQLite: PRAGMA wal_checkpoint)
+        with self._another() as db:
+            db.execute_sql("pragma wal_checkpoint(passive)").fetchone()
+
+    @contextmanager
+    def _another(self) -> Iterator[Transaction]:
+        another = peewee.SqliteDatabase(str(self.path), pragmas=list(_BESIDE_PRAGMAS), thread_safe=False)
+        try:
+            with _translated(self.path):
+                self.guard()
+                another.connect()
+                # as for a reader: a first read opens the WAL, by path as well
+                another.execute_sql("pragma schema_version").fetchone()
+                self.guard()
+                yield another
+        finally:
+            another.close()
+
+    def free_pages(self) -> int:
+        """Pages of the file that hold nothing."""
+        with self.looking() as db:
+            return int(db.execute_sql("pragma freelist_count").fetchone()[0])
+
+    def vacuum(self, pages: int) -> None:
+        """Give up to so many free pages at the end of the file back, in one transaction."""
+        if self._writer is None:
+            raise StoreReadOnlyError(f"{self.path} is open for reading only", hint="make the home writable")
+        with self._lock, _translated(self.path):
+            self.guard()
+            # not through execute: one step of the statement frees one page, and only executescript takes all of them
+            self._writer.connection().executescript(f"pragma incremental_vacuum({pages})")
 
     def close(self) -> None:
         """Close every connection; the last one folds the WAL into the file."""
@@ -230,7 +292,9 @@ def _require_openable(path: Path) -> None:
 
 
 def _damaged(path: Path, what: str) -> StoreDamagedError:
-    return StoreDamagedError(f"{path} is damaged: {what}", hint="keep a copy of the home before anything else")
+    return StoreDamagedError(
+        f"{path} is damaged: {what}", hint="`oxide-ctl repair --dry-run` says what can be mended, and what is lost"
+    )
 
 
 @contextmanager

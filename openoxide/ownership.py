@@ -34,11 +34,15 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FOREIGN_HINT = "name a folder of its own in OPENOXIDE_HOME, or move what is not ours out of this one"
 
 _FILES = re.compile(
-    r"timeline\.db(?:-wal|-shm|-journal|\.uninstalled|\.v[0-9]{1,4}|\.migrating(?:-journal)?)?|oxided\.lock|config\.toml(?:\.rejected|\.used)?(?:\.new)?|logs/oxided\.log(?:\.[0-9]+)?"
+    r"timeline\.db(?:\.repairing|\.repaired)?(?:-wal|-shm|-journal)?|timeline\.db(?:\.uninstalled|\.v[0-9]{1,4}|\.migrating(?:-journal)?)"
+    r"|oxided\.lock|config\.toml(?:\.rejected|\.used)?(?:\.new)?|logs/oxided\.log(?:\.[0-9]+)?"
     r"|spool/[0-9]{20}-[0-9]{1,10}\.(?:json|new)"
+    r"|repair-[0-9T]{18}(?:\.part)?/timeline\.db(?:\.grafted|\.new)?(?:-wal|-shm|-journal)?"
     r"|blobs/[0-9]{8,}\.pack(?:\.aside)?|blobs/big/(?:[0-9a-f]{64}|[0-9a-f]{16}\.tmp)"
 )
-_HISTORY = ("timeline.db", "blobs/")
+# what a repair leaves: the state before it, until its user deletes it
+_REPAIR = re.compile(r"repair-[0-9T]{18}(?:\.part)?")
+_HISTORY = ("timeline.db", "blobs/", "repair-")
 # big-endian; bytes 68 to 71 are what PRAGMA application_id sets (SQLite: Database File Format, 1.3)
 _ID_AT, _PAGE_SIZE_AT = slice(68, 72), slice(16, 18)  # in SQLite's header
 
@@ -59,7 +63,7 @@ def all_below(folder: int, prefix: str = "") -> dict[str, Found]:
         with suppress(FileNotFoundError):  # a daemon that runs, or anybody in a folder of theirs, may delete meanwhile
             seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
             found[prefix + name] = Found(seen.st_mode, seen.st_size)
-            if KINDS.get(prefix + name) == stat.S_IFDIR and stat.S_ISDIR(seen.st_mode):
+            if kind_of(prefix + name) == stat.S_IFDIR and stat.S_ISDIR(seen.st_mode):
                 # what may not be read does not hide the rest (tests/openoxide/test_ownership.py)
                 with suppress(PermissionError):
                     found |= _inside(folder, name, prefix)
@@ -74,9 +78,16 @@ def _inside(folder: int, name: str, prefix: str) -> dict[str, Found]:
         os.close(inner)
 
 
+def kind_of(name: str) -> int:
+    """What an entry of a home with this name is where it is ours (``S_IFDIR`` and the like); -1 for a name of none. Pure."""
+    if _REPAIR.fullmatch(name):
+        return stat.S_IFDIR
+    return KINDS.get(name, stat.S_IFREG if _FILES.fullmatch(name) else -1)
+
+
 def is_ours(name: str, mode: int) -> bool:
     """Whether an entry of a home is one that we make. Pure."""
-    return stat.S_IFMT(mode) == KINDS.get(name, stat.S_IFREG if _FILES.fullmatch(name) else -1)
+    return stat.S_IFMT(mode) == kind_of(name)
 
 
 def foreign_names(home: Path, below: str) -> list[str]:
@@ -195,4 +206,4 @@ def foreign_text(home: Home) -> str:
 
 def _has_our_name(name: str) -> bool:
     """What stands under it may be a link to another disk, or in our way: whoever uses it tells. Pure."""
-    return name in KINDS or bool(_FILES.fullmatch(name))
+    return kind_of(name) != -1

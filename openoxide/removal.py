@@ -21,7 +21,6 @@ from openoxide.errors import AlreadyRunningError, RefusedError
 from openoxide.ownership import (
     DATABASE,
     FOLDER,
-    KINDS,
     LOCK,
     UNINSTALLED,
     Found,
@@ -30,10 +29,11 @@ from openoxide.ownership import (
     is_half_made,
     is_link_of_ours,
     is_ours,
+    kind_of,
 )
 from openoxide.paths import Home
 
-_HISTORY = re.compile(r"timeline\.db.*|oxided\.lock|config\.toml(?:\.rejected|\.used)?|blobs(?:/.*)?")
+_HISTORY = re.compile(r"timeline\.db.*|oxided\.lock|config\.toml(?:\.rejected|\.used)?|blobs(?:/.*)?|repair-.*")
 # while something resists, what tells that the home is ours stays (tests/openoxide/test_removal.py)
 _LAST = (LOCK, UNINSTALLED)
 _LOCK_SECONDS, _POLL_SECONDS = 10.0, 0.02
@@ -145,7 +145,7 @@ def _reasons(folder: int, found: Mapping[str, Found], left: Iterable[str]) -> di
     """Why each of ``left`` stays. Where one of our rooms is a link, what it leads to holds bytes of ours."""
     return {
         name: f"leads to {os.readlink(name, dir_fd=folder)}, which stays"
-        if KINDS.get(name) == stat.S_IFDIR and is_link_of_ours(name, found[name].mode)
+        if kind_of(name) == stat.S_IFDIR and is_link_of_ours(name, found[name].mode)
         else NOT_OURS
         for name in left
     }
@@ -208,7 +208,7 @@ def _delete(folder: int, names: Mapping[str, int]) -> dict[str, str]:
         try:
             inner = _open_below(folder, directory)
             try:
-                (os.rmdir if KINDS.get(name) == stat.S_IFDIR else os.unlink)(last, dir_fd=inner)
+                (os.rmdir if kind_of(name) == stat.S_IFDIR else os.unlink)(last, dir_fd=inner)
             finally:
                 os.close(inner)
         except OSError as error:

@@ -31,6 +31,8 @@ ROWS = [
     ("hook", "hook: end of a tool call, not waited for"),
     ("hook", "hook: begin of a tool call, answered"),
     ("store", "store after the first capture of a real tree, written"),
+    ("repack", "store after 100 edits of a line of a text of 1 MB, and a prune"),
+    ("prune", "checkpoint with 1 changed file beside a prune"),
 ]
 SCENE = Scene(root="/p", home="/h", changed="src/a.py", files=frozenset({"src/a.py", "src/b.py", "src/\u00e9 x.py"}))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from openoxide.cli import colours, render
+from openoxide.cli import colours, render, retention
 from openoxide.cli.confirm import PLAN_HINT, need_terminal, need_yes
 from openoxide.cli.context import Cli
-from openoxide.errors import EXIT_DONE, EXIT_PARTIAL
+from openoxide.errors import EXIT_DONE, EXIT_PARTIAL, RefusedError
 
 if TYPE_CHECKING:
     import typer
@@ -53,6 +53,30 @@ def unforget(
     answer = cli.client.unforget(cli.path, [cli.checkpoint(checkpoint) for checkpoint in checkpoints])
     cli.out.answer(answer, lambda: render.log(answer["items"], cli.now), colours.LOG)
     cli.out.note(answer.get("note", ""))
+    return EXIT_DONE
+
+
+def expire(
+    cli: Cli,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would go, and what stays and why")] = False,
+    force: Annotated[bool, typer.Option("--force", help="the clock is right as it is: go by it")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+) -> int:
+    """Do now, in all projects, what the daemon does each hour: checkpoints whose time is over go to trash, automatic ones
+    are thinned, trash that is old enough leaves the store, and so does what a quota has no room for.
+
+    Example: oxide-ctl expire --dry-run
+    """
+    if not (dry_run or yes):
+        plan = cli.client.expire(dry_run=True, force=force)
+        if plan["retention"]["paused"] and not force:
+            raise RefusedError(f"nothing expires: {plan['retention']['why']}", hint=plan["retention"]["hint"])
+        need_terminal(cli.out, PLAN_HINT)
+        cli.out.show(retention.expire(plan, verbose=cli.out.verbose))
+        need_yes(cli.out, "expire?")
+    answer = cli.client.expire(dry_run=dry_run, force=force)
+    cli.out.answer(answer, lambda: cli.out.proposed(retention.expire(answer, verbose=cli.out.verbose)))
     return EXIT_DONE
 
 

@@ -52,6 +52,9 @@ def rewind(
     touch: Annotated[
         bool, typer.Option("--touch", help="give restored files the time of now, for build tools")
     ] = False,
+    in_part: Annotated[
+        bool, typer.Option("--partial", help="what the store has lost is left as it is, and listed")
+    ] = False,
     turn: Annotated[str | None, typer.Option("--turn", metavar="PROMPT", help="with --only, for CKPT")] = None,
     only: Annotated[bool, typer.Option("--only", help="undo that turn alone and keep later ones")] = False,
     go_on: Annotated[bool, typer.Option("--continue", help="finish an interrupted rewind")] = False,
@@ -72,7 +75,7 @@ def rewind(
     _refuse_unbuilt({**actions, **memories})
     _require_target(checkpoint, turn, only=only, others=scope is not None or exact)
     target = cli.checkpoint(checkpoint) if checkpoint is not None else None
-    bring = partial(cli.client.rewind, cli.path, conflict=conflict, touch=touch)
+    bring = partial(cli.client.rewind, cli.path, conflict=conflict, touch=touch, partial=in_part)
     bring = partial(bring, paths=[cli.absolute(path) for path in paths])
     ask = partial(bring, checkpoint=target, turn=turn, scope=scope)
     if dry_run:

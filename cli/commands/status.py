@@ -8,12 +8,13 @@ from openoxide.errors import EXIT_DONE
 
 
 def status(cli: Cli) -> int:
-    """Show the daemon, its health, each worktree with its gaps, the next expiry and interrupted operations.
+    """Show the daemon, its health, each worktree with its gaps, the next expiry and interrupted operations; with -v also
+    the jobs that it does by the clock.
 
     Example: oxide-ctl status
     """
     answer = cli.client.status()
-    cli.out.answer(answer, lambda: render.status(answer, cli.now), colours.STATUS)
+    cli.out.answer(answer, lambda: render.status(answer, cli.now, verbose=cli.out.verbose), colours.STATUS)
     return EXIT_DONE
 
 

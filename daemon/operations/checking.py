@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
-from openoxide.checkpoints import store
+from openoxide.checkpoints import slices, store
 from openoxide.checkpoints.affected import Affected, affected
 from openoxide.checkpoints.check import Problem, ProblemKind
+from openoxide.checkpoints.integrity import ask
 from openoxide.checkpoints.verifying import Check, Reading, Unnamed, unnamed_files
+from openoxide.clock import rfc3339
+from openoxide.daemon.operations.breathing import Breath
 from openoxide.daemon.protocol import path_entry, printable
 from openoxide.daemon.protocol.health import AffectedObject, CheckAnswer, CheckProblem
 from openoxide.daemon.requests import Request, flag, number
 from openoxide.db import Database
-from openoxide.errors import FailedError, StoreDamagedError, UsageError
+from openoxide.errors import StoreDamagedError, UsageError
 from openoxide.health import ERROR, WARNING, home_problems
+from openoxide.health import Problem as HealthProblem
 from openoxide.paths import Home
 
 if TYPE_CHECKING:
@@ -25,57 +31,96 @@ if TYPE_CHECKING:
     from openoxide.daemon.service import Service
 
 MOST_PROBLEMS, MOST_NAMED = 200, 20
-# a thread that seals waits for the interpreter no longer than that at a time, and then has it for a while
-_WORK_SECONDS, _REST_SECONDS = 0.001, 0.001
+log = logging.getLogger(__name__)
 
-_ROWS_HINT = "keep a copy of the home before anything else; `oxide-ctl restore` still copies what is sound out of it"
-_FILES_HINT = (
-    "keep a copy of the home, and bring the file back from a backup: what it holds cannot be given back without it"
+SLICE_DAYS, SLICE_SECONDS = 30, 60.0
+
+_ROWS_HINT = "`oxide-ctl repair --dry-run` says what can be mended, and what is lost"
+_FILES_HINT = f"bring the file back from a backup if there is one; else {_ROWS_HINT}"
+_LOST_HINT = (
+    "it stays marked until the checkpoints that hold it are gone; `--partial` of rewind and restore leaves it out"
 )
 _HINTS: Mapping[ProblemKind, str] = {
     ProblemKind.FILE_MISSING: _FILES_HINT,
     ProblemKind.FILE_SHORT: _FILES_HINT,
     ProblemKind.FRAME: _FILES_HINT,
     ProblemKind.CONTENT: _FILES_HINT,
+    ProblemKind.LOST: _LOST_HINT,
     ProblemKind.MODE: "`oxide-ctl doctor --fix` takes their rights away",
     ProblemKind.FOREIGN: "`oxide-ctl doctor` tells of packs of another timeline.db; the next start sets them aside",
 }
-_WARNINGS = frozenset({ProblemKind.MODE, ProblemKind.FOREIGN})
+_WARNINGS = frozenset({ProblemKind.MODE, ProblemKind.FOREIGN, ProblemKind.LOST})
+# what nothing is about is not missed
+_OF_SOMETHING = frozenset({ProblemKind.CONTENT, ProblemKind.LOST})
 
 
 def check(service: Service, request: Request, report: Reporter) -> CheckAnswer:
     """``check``."""
-    breathe = _Breath(service.stop_requested.is_set)
-    return checked(service.timeline.database, service.home, request, report, breathe)
+    breathe = Breath("check", service.stop_requested.is_set)
+    return checked(service.timeline.database, service.home, request, report, breathe, partial(_keep_all, service))
 
 
-class _Breath:
-    """Lets others go first; ends the check where the daemon does."""
+def _keep_all(service: Service, problems: Sequence[Problem]) -> None:
+    _keep(service, problems, (0, None), now_ms=service.clock.now_ms())
 
-    def __init__(self, is_ending: Callable[[], bool]) -> None:
-        self._is_ending = is_ending
-        self._since = time.monotonic()
 
-    def __call__(self) -> None:
-        if time.monotonic() - self._since < _WORK_SECONDS:
-            return
-        if self._is_ending():
-            raise FailedError("the daemon ends, and the check with it", hint="check again")
-        time.sleep(_REST_SECONDS)
-        self._since = time.monotonic()
+def check_slice(service: Service) -> None:
+    """Read the next contents, a thirtieth of them or what a minute allows, compare each with its name, and keep what was found:
+    ``status`` and ``doctor`` tell of it. To be called once a day; goes on where the last one ended.
+    """
+    database = service.timeline.database
+    with database.looking() as db:
+        at = slices.progress(db).at
+    (total,) = ask(database, "select count(*) from blob")[0]
+    ends = time.monotonic() + SLICE_SECONDS
+    breathe = Breath("check", service.stop_requested.is_set)
+    run = Check(database=database, home=service.home, reading=Reading(), breathe=breathe)
+    found, reached = run.slice(
+        at, lambda: run.checked["contents"] * SLICE_DAYS >= max(total, 1) or time.monotonic() > ends
+    )
+    _keep(service, found, (at, reached), now_ms=service.clock.now_ms())
+
+
+def _keep(service: Service, found: Sequence[Problem], read: tuple[int, int | None], *, now_ms: int) -> None:
+    """What a reading of all contents after ``read[0]`` up to ``read[1]`` (None: to the end) found."""
+    damaged = {number for problem in found if problem.kind is not ProblemKind.LOST for number in problem.blobs}
+    if damaged:
+        log.error("%d stored contents are damaged: `oxide-ctl check --read-data` tells which", len(damaged))
+    after, reached = read
+    upto = (1 << 62) if reached is None else reached
+    with service.timeline.database.writing() as db:
+        slices.keep(db, (after, upto), slices.Progress(reached or 0, now_ms), damaged)
+
+
+def damage_known(service: Service) -> list[HealthProblem]:
+    """What slices and whole checks have found and nobody has mended yet, for ``doctor`` and ``status``."""
+    with service.timeline.database.looking() as db:
+        known = slices.damaged(db)
+    if known is None:
+        return []
+    text = f"{known.contents} stored contents are damaged, found at {rfc3339(known.found_ms)}"
+    return [HealthProblem("contents_damaged", ERROR, text, _ROWS_HINT)]
 
 
 def checked(
-    database: Database, home: Home, request: Request, report: Reporter, breathe: Callable[[], None]
+    database: Database,
+    home: Home,
+    request: Request,
+    report: Reporter,
+    breathe: Callable[[], None],
+    keep: Callable[[Sequence[Problem]], None] = lambda _: None,
 ) -> CheckAnswer:
-    """The whole home. ``breathe`` is called each few milliseconds."""
+    """The whole home. ``breathe`` is called each few milliseconds; ``keep`` gets what was found where all contents were read."""
     reading = _reading(request)
 
     def progress(stage: str, done: int, total: int, size: int) -> None:
         report({"stage": stage, "done": done, "total": max(done, total), "bytes": size})
 
     run = Check(database=database, home=home, reading=reading, breathe=breathe, progress=progress)
-    problems = [*run.run(), *_of_modes(home)]
+    found = run.run()
+    if reading is not None and reading.share == 1:
+        keep(found)
+    problems = [*found, *_of_modes(home)]
     unnamed = Unnamed([], [])
     about: Sequence[Mapping[int, Affected]] = [{}] * len(problems)
     roots: dict[int, str] = {}
@@ -84,12 +129,12 @@ def checked(
         unnamed = unnamed_files(database, home)
         about = affected(database, problems, breathe)
         roots = _roots(database)
-    foreign = [_problem(_foreign(name), {}, roots) for name in unnamed.foreign]
+    foreign = [told_problem(_foreign(name), {}, roots) for name in unnamed.foreign]
     told = [
-        _problem(problem, of_problem, roots)
+        told_problem(problem, of_problem, roots)
         for problem, of_problem in zip(problems, about, strict=True)
         # a content that nothing is about is one that nothing names any more
-        if of_problem or problem.kind is not ProblemKind.CONTENT or not roots
+        if of_problem or problem.kind not in _OF_SOMETHING or not roots
     ] + foreign
     return {
         "ok": True,
@@ -127,7 +172,8 @@ def _roots(database: Database) -> dict[int, str]:
         return {worktree.id: printable(os.fsdecode(worktree.root)) for worktree in store.worktrees(db)}
 
 
-def _problem(problem: Problem, about: Mapping[int, Affected], roots: Mapping[int, str]) -> CheckProblem:
+def told_problem(problem: Problem, about: Mapping[int, Affected], roots: Mapping[int, str]) -> CheckProblem:
+    """A problem as answers have it. ``about``: what of each worktree it is about; ``roots``: these by their row ids."""
     return {
         "kind": problem.kind.value,
         "severity": WARNING if problem.kind in _WARNINGS else ERROR,

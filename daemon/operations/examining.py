@@ -20,16 +20,21 @@ from openoxide.daemon.diagnosis import (
     clock_problems,
     config_problems,
     copy_problems,
+    job_problems,
     limit_problems,
     problems_of_tree,
+    purge_problems,
     quota_problems,
     reserve_problems,
+    retention_problems,
     store_problems,
 )
+from openoxide.daemon.operations.checking import damage_known
+from openoxide.daemon.operations.expiring import retention
 from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.operations.measuring import copies, projects
 from openoxide.daemon.operations.sweeping import sweep_ended
-from openoxide.daemon.operations.watching import shown, state_of
+from openoxide.daemon.operations.watching import job_object, shown, state_of
 from openoxide.daemon.protocol import printable
 from openoxide.daemon.protocol.health import DoctorAnswer
 from openoxide.daemon.requests import Request, flag
@@ -55,7 +60,10 @@ def doctor(service: Service, request: Request, _report: Reporter) -> DoctorAnswe
     problems = [
         *home_problems(service.home, fix=fix),
         *_store_problems(service),
+        *purge_problems(waits=service.purge_waits),
         *_room_problems(service),
+        *retention_problems(retention(service)),
+        *job_problems(map(job_object, service.scheduler.states())),
         *copy_problems(printable(str(service.home.folder)), copies(service.home)),
         *clock_problems(service.clock.now_ms(), _newest_ms(service)),
         *limit_problems(sum(_watches(tree) for tree in trees), _max_watches(), [t.polled for t in trees]),
@@ -79,7 +87,7 @@ def _store_problems(service: Service) -> list[Problem]:
     if mode != "wal":
         text = f"SQLite uses the journal mode {mode}, not wal: recording and looking wait for each other"
         found.append(Problem("journal_mode", WARNING, text, "name a folder on a local disk in OPENOXIDE_HOME"))
-    return found + store_problems(_inventory(service))
+    return found + store_problems(_inventory(service)) + damage_known(service)
 
 
 def _room_problems(service: Service) -> list[Problem]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from openoxide.checkpoints import journal, store
+from openoxide.checkpoints import store
+from openoxide.checkpoints.clockmark import doubt
+from openoxide.checkpoints.expiry import needed
 from openoxide.checkpoints.model import Checkpoint
-from openoxide.checkpoints.retention import FLOOR_OPERATIONS, Kept, floor, spare
+from openoxide.checkpoints.retention import Kept, floor, spare
 from openoxide.checkpoints.store import CheckpointQuery
 from openoxide.daemon.answers import checkpoint_object
-from openoxide.daemon.operations.keeping import expiry
+from openoxide.daemon.operations.keeping import begin_anew, expiry
 from openoxide.daemon.operations.looking import resolved
 from openoxide.daemon.protocol import Items
 from openoxide.daemon.protocol.checkpoints import ForgetAnswer, KeptObject
@@ -27,14 +29,17 @@ def forget(service: Service, request: Request, _report: Reporter) -> ForgetAnswe
     """``forget CKPT...``: all that were named and may go, in one transaction; a name that names nothing stops it."""
     worktree = service.known(path(request))
     names, dry_run = texts(request, "checkpoints"), flag(request, "dry_run")
-    database, now_ms = service.timeline.database, service.clock.now_ms()
+    database, now_ms, trusted = service.timeline.database, service.clock.now_ms(), service.clock_mark.look().trusted
     with database.reading() if dry_run else database.writing() as db:
         checkpoints = CheckpointQuery(db, worktree.id)
         asked = [resolved(checkpoints, name, now_ms) for name in names]
-        reasons = floor(checkpoints.listing(), _befores(db, worktree.id))
+        reasons = floor(checkpoints.listing(), needed(db, worktree.id))
         gone, kept = spare([found.checkpoint for found in asked], reasons)
         if not dry_run:
-            store.set_forgotten(db, [checkpoint.id for checkpoint in gone], now_ms)
+            ids = [checkpoint.id for checkpoint in gone]
+            store.set_forgotten(db, ids, now_ms)
+            if not trusted:
+                doubt(db, ids, now_ms)
     return {
         "ok": True,
         "dry_run": dry_run,
@@ -43,17 +48,6 @@ def forget(service: Service, request: Request, _report: Reporter) -> ForgetAnswe
         "freed_bytes": 0,
         "notes": [found.note for found in asked if found.note],
     }
-
-
-def _befores(db: Transaction, worktree: int) -> set[str]:
-    """The states before operations that are not settled, and before the last ones that can be reversed."""
-    known = journal.operations(db, worktree)
-    undoable, redoable = journal.undo_stack(known)
-    last = sorted(undoable + redoable, key=lambda operation: operation.id)[-FLOOR_OPERATIONS:]
-    needed = [*last, *(operation for operation in known if operation.phase in journal.OPEN_PHASES)]
-    checkpoints = CheckpointQuery(db, worktree)
-    befores = [checkpoints.by_row(operation.before or 0) for operation in needed]
-    return {checkpoint.id for checkpoint in befores if checkpoint is not None}
 
 
 def _kept(item: Kept) -> KeptObject:
@@ -67,10 +61,12 @@ def unforget(service: Service, request: Request, _report: Reporter) -> Items:
     """
     worktree = service.known(path(request))
     names = texts(request, "checkpoints")
+    trusted = service.clock_mark.look().trusted
     with service.timeline.database.writing() as db:
         trash = CheckpointQuery(db, worktree.id, trash=True)
         found = {c.id: c for c in (_in_trash(trash, name, service.clock.now_ms()) for name in names)}
-        notes = [note for c in found.values() if (note := _take_back(db, c, expiry(service, worktree)))]
+        anew = expiry(service, worktree)
+        notes = [note for c in found.values() if (note := _take_back(db, service, c, anew, trusted=trusted))]
         kept = CheckpointQuery(db, worktree.id)
         items = [checkpoint_object(c) for public_id in found for c in kept.by_id_prefix(public_id)]
     answer: Items = {"ok": True, "items": items}
@@ -86,13 +82,14 @@ def _in_trash(trash: CheckpointQuery, name: str, now_ms: int) -> Checkpoint:
         raise NotFoundError(f"{error.message} in trash", hint="`oxide-ctl log --all` marks what is in trash") from error
 
 
-def _take_back(db: Transaction, found: Checkpoint, anew: int | None) -> str:
+def _take_back(db: Transaction, service: Service, found: Checkpoint, anew: int | None, *, trusted: bool) -> str:
     """What could not be taken back with it, empty if nothing. ``anew``: when it expires if its time begins now."""
     taken: Sequence[Checkpoint] = CheckpointQuery(db, found.worktree).by_name(found.name) if found.name else ()
     store.set_forgotten(db, [found.id], None)
     before = found.expires_at_ms
     later = None if anew is None or before is None else max(anew, before)  # None: never
     store.set_pinned(db, found.id, pinned=found.pinned, expires_at_ms=later)
+    begin_anew(db, service, found, trusted=trusted)
     if not taken:
         return ""
     store.set_name(db, found.id, None)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import store
+from openoxide.checkpoints.clockmark import count_from, doubt
 from openoxide.checkpoints.model import Checkpoint, Worktree
 from openoxide.checkpoints.naming import valid_name
 from openoxide.checkpoints.store import CheckpointQuery
@@ -41,10 +42,12 @@ def pin(service: Service, request: Request, _report: Reporter) -> KeepAnswer:
 def unpin(service: Service, request: Request, _report: Reporter) -> KeepAnswer:
     """``unpin CKPT``: its time counts from now, however old it is; one that is not pinned stays as it is."""
     worktree = service.known(path(request))
+    trusted = service.clock_mark.look().trusted
 
     def change(db: Transaction, found: Checkpoint) -> None:
         if found.pinned:
             store.set_pinned(db, found.id, pinned=False, expires_at_ms=expiry(service, worktree))
+            begin_anew(db, service, found, trusted=trusted)
 
     return _changed(service, request, change)
 
@@ -77,6 +80,14 @@ def _changed(service: Service, request: Request, change: Change) -> KeepAnswer:
     if found.note:
         answer["note"] = found.note
     return answer
+
+
+def begin_anew(db: Transaction, service: Service, found: Checkpoint, *, trusted: bool) -> None:
+    """The time of a checkpoint counts from now, for thinning too: the next one would take it again."""
+    now_ms = service.clock.now_ms()
+    count_from(db, [found.id], now_ms)
+    if not trusted:
+        doubt(db, [found.id], now_ms)
 
 
 def expiry(service: Service, worktree: Worktree) -> int | None:

@@ -5,18 +5,17 @@ that cannot be written (``daemon/offline.py``).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from openoxide.checkpoints import journal, rows, sight, store
 from openoxide.checkpoints.diff import Difference, differences
+from openoxide.checkpoints.expiry import thins_at
 from openoxide.checkpoints.history import left_out
 from openoxide.checkpoints.journal import OutcomeKind
-from openoxide.checkpoints.materialise import materialise, prepare_target
-from openoxide.checkpoints.model import ABSENT, Checkpoint, FileState, Kind, Worktree, Writer, database_members
+from openoxide.checkpoints.model import PURGED, Checkpoint, FileState, Kind, SkipReason, Worktree, Writer
 from openoxide.checkpoints.naming import (
     IdPrefix,
     Lookup,
@@ -33,40 +32,39 @@ from openoxide.checkpoints.naming import (
 from openoxide.checkpoints.patch import GitFile, git_patch
 from openoxide.checkpoints.plan import within_paths
 from openoxide.checkpoints.timeline import Timeline
-from openoxide.checkpoints.tree import Tree, go_on_here, way_back
+from openoxide.checkpoints.tree import Tree
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import (
     LATE,
     checkpoint_object,
     diff_item,
-    left_entries,
     skip_reason,
     skipped_entries,
     writer_object,
 )
-from openoxide.daemon.protocol import Items, path_entry
-from openoxide.daemon.protocol.checkpoints import RestoreAnswer, ShowAnswer, WriterObject
-from openoxide.daemon.requests import Request, flag, inside, number, optional_text, path, paths, text
+from openoxide.daemon.protocol import Items
+from openoxide.daemon.protocol.checkpoints import ShowAnswer, WriterObject
+from openoxide.daemon.requests import Request, flag, inside, number, optional_text, paths, text
 from openoxide.db import Transaction
 from openoxide.errors import (
     AmbiguousError,
     NotFoundError,
-    RefusedError,
     RootVanishedError,
-    StoreDamagedError,
     UsageError,
 )
+from openoxide.settings import ThinSettings
 
 PATCH_LIMIT_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One worktree of a timeline, at one moment."""
+    """One worktree of a timeline, at one moment. ``thin``: how its automatic checkpoints are thinned."""
 
     timeline: Timeline
     worktree: Worktree
     now_ms: int
+    thin: ThinSettings = field(default_factory=ThinSettings)
 
     @property
     def id(self) -> int:
@@ -134,11 +132,21 @@ def unrecorded(db: Transaction, view: View, wanted: bytes, at: Checkpoint | None
     if found is None:
         return None
     folder, state = found
+    if state == PURGED:
+        return purged(folder)
     what = "it" if folder == wanted else f"its folder {os.fsdecode(folder)}"
     where = f" at checkpoint {at.number}" if at else ""
     return NotFoundError(
         f"{os.fsdecode(wanted)} was not recorded{where}: {what} is left out ({skip_reason(state)})",
         hint=f"`oxide-ctl show {at.number if at else 'last'}` lists everything that is left out",
+    )
+
+
+def purged(path: bytes) -> NotFoundError:
+    """The error for a path whose content was removed on purpose."""
+    return NotFoundError(
+        f"{os.fsdecode(path)} was purged: its content is gone for good",
+        hint="`oxide-ctl history` lists what is left of it",
     )
 
 
@@ -166,7 +174,11 @@ def log(view: View, request: Request) -> Items:
             all_of_them=flag(request, "all"),
             only_named=flag(request, "named"),
         )
-    answer: Items = {"ok": True, "items": [checkpoint_object(c) for c in found[: limit or len(found)]]}
+        thins = thins_at(db, view.id, view.thin)
+    answer: Items = {
+        "ok": True,
+        "items": [checkpoint_object(c, thins.get(c.id)) for c in found[: limit or len(found)]],
+    }
     if limit and len(found) > limit:
         answer["next"] = str(found[limit - 1].number)
     return answer
@@ -200,11 +212,15 @@ def show(view: View, request: Request) -> ShowAnswer:
         found = _items(db, view, differences(old, new), checkpoint.seq, None)
         skipped = rows.skipped_at(db, view.id, checkpoint.seq)
         writers = _writers(db, view, after, checkpoint.seq)
+        # each change took one position, so those that a prune took away are missing
+        pruned = checkpoint.seq - after - sum(writer["paths"] for writer in writers)
+        thins = thins_at(db, view.id, view.thin)
     return {
-        **checkpoint_object(checkpoint),
+        **checkpoint_object(checkpoint, thins.get(checkpoint.id)),
         "ok": True,
         "git": {"head": checkpoint.git.head, "branch": checkpoint.git.branch, "origin": checkpoint.git.origin},
         "writers": writers,
+        "pruned_changes": max(0, pruned),
         "changes": found,
         "skipped_paths": skipped_entries(sorted(skipped.items())),
     }
@@ -315,82 +331,13 @@ def _late(view: View, name: str, wanted: bytes) -> bytes:
         if len(meant) > 1:
             raise AmbiguousError(f"{prefix!r} fits {len(meant)} operations", hint="give more letters of the id")
         outcomes = journal.outcomes(db, meant[0].id) if meant else []
-    blobs = [o.blob for o in outcomes if o.kind is OutcomeKind.LATE and o.path == wanted and o.blob is not None]
+    late = [o for o in outcomes if o.kind is OutcomeKind.LATE and o.path == wanted]
+    blobs = [o.blob for o in late if o.blob is not None]
     if not 0 < position <= len(blobs):
+        if any(o.reason == SkipReason.PURGED.value for o in late):
+            raise purged(wanted)
         raise NotFoundError(
             f"nothing of {os.fsdecode(wanted)} came late to operation {prefix!r}",
             hint="`oxide-ctl operations` lists what did",
         )
     return view.timeline.blobs.read(blobs[position - 1])
-
-
-def restore(view: View, request: Request) -> RestoreAnswer:
-    """``restore CKPT --to DIR``: copy a past state out; also to where the worktree was, if nothing stands there."""
-    checkpoint, note = named_checkpoint(view, text(request, "checkpoint"))
-    chosen = paths(request, view.worktree.root)
-    target = path(request, "to")
-    anew = _refuse_inside(view.worktree.root, target)
-    home = os.path.realpath(os.fsencode(view.timeline.database.path.parent))
-    if _overlaps(os.path.realpath(target), home):
-        # a file of the project may be called timeline.db
-        raise RefusedError(
-            f"{os.fsdecode(target)} is in the home of OpenOxide, or holds it", hint="copy to another place"
-        )
-    states = _chosen_states(view, checkpoint, chosen)
-    if chosen and not any(state.exists for state in states.values()):
-        with view.timeline.database.reading() as db:
-            for wanted in chosen:
-                if error := unrecorded(db, view, wanted, checkpoint):
-                    raise error
-        named = ", ".join(os.fsdecode(wanted) for wanted in chosen)
-        raise NotFoundError(f"nothing existed at checkpoint {checkpoint.number} of {named}")
-    require_known(view, chosen)
-    absent = [wanted for wanted in chosen if wanted and wanted not in states]
-    prepare_target(target, force=flag(request, "force"))
-    try:
-        copied = materialise(view.timeline.blobs, target, states)
-    except StoreDamagedError as error:
-        error.hint = error.hint or "what was copied before it is complete"
-        raise
-    return {
-        "ok": True,
-        "to": os.fsdecode(target),
-        "written": [path_entry(p) for p in copied.written],
-        "skipped": left_entries(copied.skipped),
-        "notes": [
-            *filter(None, [note, go_on_here(os.fsdecode(view.worktree.root)) if anew else ""]),
-            *(f"{os.fsdecode(wanted)} is not in checkpoint #{checkpoint.number}" for wanted in absent),
-        ],
-    }
-
-
-def _refuse_inside(root: bytes, target: bytes) -> bool:
-    """Raises RefusedError for a copy into the worktree or around it. True where it is to be the root, which is gone."""
-    real, gone = os.path.realpath(target), not os.path.lexists(root)
-    if gone and real == root:
-        return True
-    if _overlaps(real, root):
-        raise RefusedError(
-            f"{os.fsdecode(target)} is in the worktree, or holds it",
-            hint=way_back(os.fsdecode(root)) if gone else "use `oxide-ctl rewind`, or copy to another place",
-        )
-    return False
-
-
-def _overlaps(target: bytes, root: bytes) -> bool:
-    return target == root or target.startswith(root + b"/") or root.startswith(target.rstrip(b"/") + b"/")
-
-
-def _chosen_states(view: View, checkpoint: Checkpoint, chosen: tuple[bytes, ...]) -> Mapping[bytes, FileState]:
-    with view.timeline.database.reading() as db:
-        if not chosen:
-            states = rows.state_at(db, view.id, checkpoint.seq)
-        else:
-            named = rows.states_at(db, view.id, checkpoint.seq, chosen)
-            # the file of a database without its log is another database, or none
-            members = {member for path, state in named.items() if state.sqlite for member in database_members(path)}
-            named |= rows.states_at(db, view.id, checkpoint.seq, members)
-            states = {p: s for p, s in named.items() if s != ABSENT}
-            for directory in chosen:
-                states |= rows.states_below(db, view.id, checkpoint.seq, directory)
-    return {p: state for p, state in states.items() if not p.endswith(b"/")}

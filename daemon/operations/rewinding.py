@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import journal, rows, store
 from openoxide.checkpoints.apply import Applied, Applier, attribution
+from openoxide.checkpoints.doubt import damaged_checkpoint, doubtful
 from openoxide.checkpoints.gitposition import moved_since, read_git
 from openoxide.checkpoints.ignore import IGNORE_FILES
 from openoxide.checkpoints.journal import CHANGED, Operation, OperationKind, Outcome, OutcomeKind, Phase
 from openoxide.checkpoints.merging import Resolution
-from openoxide.checkpoints.model import Checkpoint, Trigger, split
+from openoxide.checkpoints.model import DAMAGED, Checkpoint, Trigger, split
 from openoxide.checkpoints.plan import PARENT_NOT_DIRECTORY, RewindPlan, Scope, hold_back
 from openoxide.checkpoints.rewind import Request as PlanRequest
 from openoxide.checkpoints.rewind import plan_reverse, plan_rewind
@@ -53,6 +54,7 @@ class Intent:
     scope: Scope = Scope.ALL
     exact: bool = False
     touch: bool = False
+    partial: bool = False
     resolution: Resolution = Resolution.KEEP
     target: Checkpoint | None = None
     reverses: Operation | None = None
@@ -115,6 +117,7 @@ def _intent(service: Service, watched: Watched, request: Request) -> Intent:
         scope=_scope(request, target) if only is None else Scope.TURN,
         exact=flag(request, "exact"),
         touch=flag(request, "touch"),
+        partial=flag(request, "partial"),
         resolution=_resolution(request),
         target=target,
     )
@@ -157,7 +160,23 @@ def _plan(
     worktree = watched.worktree.id
     with service.timeline.database.reading() as db, watched.open_tree() as tree:
         plan = plan_rewind(db, tree, worktree, wanted, service.timeline.blobs.read)
-        return _as_agreed(db, worktree, plan, agreed_seq, now_seq)
+        plan = _as_agreed(db, worktree, plan, agreed_seq, now_seq)
+        plan = _trusted(db, plan, intent.target, in_part=intent.partial)
+    if intent.partial:
+        with watched.open_tree() as tree:
+            plan = hold_back(plan, Applier(service.timeline, tree).unsound(plan), DAMAGED)
+    return plan
+
+
+def _trusted(db: Transaction, plan: RewindPlan, target: Checkpoint, *, in_part: bool) -> RewindPlan:
+    """``plan`` less what nobody can tell of a checkpoint that is marked as damaged. Raises StoreDamagedError that names it,
+    unless ``in_part``.
+    """
+    doubt = doubtful(db, target)
+    affected = [change.path for change in plan.changes if change.path in doubt]
+    if affected and not in_part:
+        raise damaged_checkpoint(target, affected)
+    return hold_back(plan, doubt, DAMAGED) if affected else plan
 
 
 def _as_agreed(db: Transaction, worktree: int, plan: RewindPlan, agreed_seq: int | None, now_seq: int) -> RewindPlan:
@@ -218,11 +237,18 @@ def _reverse_one(
     dry_run: bool,
 ) -> RewindAnswer:
     reverses = _stack(service, watched, kind)[-1]
+    if reverses.before is None or reverses.after is None:
+        raise NotFoundError(
+            f"operation {short(reverses.public_id)} cannot be reversed any more: the checkpoints that it needs have expired",
+            hint="`oxide-ctl log` lists what is kept, and `oxide-ctl rewind` goes back to it",
+        )
     before, now_seq = _take_before(watched, full=False, dry_run=dry_run)
     with service.timeline.database.reading() as db, watched.open_tree() as tree:
         plan = plan_reverse(db, tree, reverses, now_seq)
         plan = _as_agreed(db, watched.worktree.id, plan, agreed_seq, now_seq)
         target = store.CheckpointQuery(db, watched.worktree.id).by_row(reverses.before or 0)
+        if target is not None:
+            plan = _trusted(db, plan, target, in_part=False)
     answer = _carry_out(service, watched, _reversal(kind, target, reverses), plan, before, report)
     answer["reverses"] = reverses.public_id
     if dry_run:

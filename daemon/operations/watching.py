@@ -10,21 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 from openoxide import __version__
 from openoxide.checkpoints import journal, sight, store
+from openoxide.checkpoints.expiry import thins_at
 from openoxide.checkpoints.gitposition import common_dir
 from openoxide.checkpoints.idle import idle_turns
 from openoxide.checkpoints.model import Trigger, WindowKind, Worktree
 from openoxide.checkpoints.tree import identity_of, recorded_identity
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, idle_turn_object, time_or_none
-from openoxide.daemon.diagnosis import ROOT_GONE, ROOT_REPLACED
+from openoxide.daemon.diagnosis import ROOT_GONE, ROOT_REPLACED, purge_problems
+from openoxide.daemon.operations.checking import damage_known
+from openoxide.daemon.operations.expiring import retention, retention_of
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
 from openoxide.daemon.operations.looking import holds, is_broad
 from openoxide.daemon.operations.reviewing import deletions
 from openoxide.daemon.protocol import Items, printable
-from openoxide.daemon.protocol.health import StatusAnswer, WorktreeStatus
+from openoxide.daemon.protocol.health import JobObject, StatusAnswer, WorktreeStatus
 from openoxide.daemon.protocol.memories import MemoryStatus
 from openoxide.daemon.protocol.projects import Lookalike, ProjectItem, WatchAnswer
 from openoxide.daemon.requests import Request, flag, path
+from openoxide.daemon.scheduler import JobState
 from openoxide.daemon.watched import FullPassProgress, Label, Watched
 from openoxide.db import Transaction
 from openoxide.errors import RefusedError, UsageError
@@ -256,9 +260,29 @@ def status(service: Service, _request: Request, _report: Reporter) -> StatusAnsw
             "home": printable(str(service.home.folder)),
             "store_bytes": _folder_bytes(service.home.folder),
             "store_writable": not troubles,
-            "problems": [*filter(None, [service.config_trouble()]), *troubles],
+            "problems": [
+                *filter(None, [service.config_trouble()]),
+                *(problem.message for problem in purge_problems(waits=service.purge_waits)),
+                *troubles,
+                *(problem.message for problem in damage_known(service)),
+            ],
         },
+        "retention": retention(service),
+        "jobs": [job_object(state) for state in service.scheduler.states()],
         "worktrees": [_worktree_status(service, watched) for watched in service.trees()],
+    }
+
+
+def job_object(state: JobState) -> JobObject:
+    """A job as ``status`` tells it."""
+    return {
+        "name": state.name,
+        "every_ms": 1_000 * state.seconds,
+        "running": state.running,
+        "last_run_at": time_or_none(state.last_run_ms),
+        "next_run_at": time_or_none(state.next_run_ms),
+        "failures": state.failures,
+        "error": state.error,
     }
 
 
@@ -268,7 +292,9 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         newest = checkpoints.newest()
         gaps = sight.open_gaps(db, watched.worktree.id)
         interrupted = [o.public_id for o in journal.open_operations(db, watched.worktree.id)]
-        count, expiry = checkpoints.count(), checkpoints.next_expiry()
+        thins = thins_at(db, watched.worktree.id, retention_of(service, watched.worktree).thin)
+        count = checkpoints.count()
+        expiry = min(filter(None, (checkpoints.next_expiry(), *thins.values())), default=None)
         idle = idle_turns(db, watched.worktree.id, service.clock.now_ms())
     state, reason = state_of(watched)
     head, capturing = service.timeline.head(watched.worktree.id), watched.capturing

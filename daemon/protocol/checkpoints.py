@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NotRequired, TypedDict
 
 from openoxide.daemon.protocol import Items, PathEntry
+from openoxide.daemon.protocol.health import RetentionObject
 
 
 class Changed(TypedDict):
@@ -16,13 +17,14 @@ class Changed(TypedDict):
 
 
 class CheckpointObject(TypedDict):
-    """A checkpoint as every answer shows it."""
+    """A checkpoint as every answer shows it. ``thins_at``: when thinning takes it, where that is before it expires."""
 
     id: str
     number: int
     seq: int
     created_at: str
     expires_at: str | None
+    thins_at: str | None
     trigger: str
     name: str | None
     pinned: bool
@@ -90,15 +92,44 @@ class KeptObject(TypedDict):
     reason: str
 
 
-class ForgetAnswer(TypedDict):
-    """``forget`` and its dry run. ``freed_bytes`` is 0: what is forgotten is in trash."""
+class LetGoAnswer(TypedDict):
+    """What ``forget`` and ``expire`` have in common. ``freed_bytes`` is 0: a prune frees what nothing needs any more."""
 
     ok: bool
     dry_run: bool
-    forgotten: list[CheckpointObject]
-    kept: list[KeptObject]
     freed_bytes: int
     notes: list[str]
+
+
+class ForgetAnswer(LetGoAnswer):
+    """``forget`` and its dry run."""
+
+    forgotten: list[CheckpointObject]
+    kept: list[KeptObject]
+
+
+class ExpiredObject(CheckpointObject):
+    """A checkpoint that goes. ``reason``: expired, thinned, trash_days, quota, total_quota or min_free."""
+
+    root: str
+    reason: str
+
+
+class ExpireKeptObject(KeptObject):
+    """A checkpoint that stays. ``reason``: as of forget, or promised (its time has not come), no_expiry, memory, in_trash."""
+
+    root: str
+
+
+class ExpireAnswer(LetGoAnswer):
+    """``expire`` and its dry run, of all worktrees. ``forgotten``: into trash; ``released``: out of the store, where no
+    ``unforget`` finds them.
+    """
+
+    retention: RetentionObject
+    forgotten: list[ExpiredObject]
+    released: list[ExpiredObject]
+    kept: list[ExpireKeptObject]
 
 
 class WriterObject(TypedDict):
@@ -113,11 +144,12 @@ class WriterObject(TypedDict):
 
 
 class ShowAnswer(CheckpointObject):
-    """``show``."""
+    """``show``. ``pruned_changes``: changes between it and the one before that a prune took away, with who made them."""
 
     ok: bool
     git: GitObject
     writers: list[WriterObject]
+    pruned_changes: int
     changes: list[DiffItem]
     skipped_paths: list[PathEntry]
 

@@ -81,11 +81,37 @@ class WorktreeStatus(TypedDict):
     memory: MemoryStatus | None
 
 
+class JobObject(TypedDict):
+    """Work that is done by the clock. ``failures``: how often it failed since it last did not, ``error``: the last time."""
+
+    name: str
+    every_ms: int
+    running: bool
+    last_run_at: str | None
+    next_run_at: str | None
+    failures: int
+    error: str
+
+
+class RetentionObject(TypedDict):
+    """Whether anything expires. ``reason``: why it does not, ``clock`` or ``config``; ``refused``: limits of the settings
+    that the last expire could not hold.
+    """
+
+    paused: bool
+    reason: str
+    why: str
+    hint: str
+    refused: list[str]
+
+
 class StatusAnswer(TypedDict):
     """``status``."""
 
     ok: bool
     daemon: DaemonObject
+    retention: RetentionObject
+    jobs: list[JobObject]
     worktrees: list[WorktreeStatus]
 
 
@@ -134,6 +160,41 @@ class CheckAnswer(TypedDict):
     sampled: dict[str, float] | None
     unnamed: list[str]
     unnamed_count: int
+
+
+class FixObject(TypedDict):
+    """What a repair puts right in rows. ``loses``: something of them cannot be told any more."""
+
+    what: str
+    rows: int
+    loses: bool
+
+
+class MendedObject(TypedDict):
+    """A content that was found: ``source`` is ``store`` or ``tree``."""
+
+    name: str
+    source: str
+    where: str
+    size_bytes: int
+
+
+class RepairAnswer(TypedDict):
+    """``repair``; made by the command line, since no daemon may have the store meanwhile. ``structure``: what of the database
+    itself is made anew; at most 200 of ``mended_count`` contents; ``newly_lost``: contents that were found nowhere; ``lost``:
+    all that is marked as lost then; ``kept``: the folder with the state before, None where nothing was changed.
+    """
+
+    ok: bool
+    dry_run: bool
+    needed: bool
+    structure: list[str]
+    fixes: list[FixObject]
+    mended: list[MendedObject]
+    mended_count: int
+    newly_lost: int
+    lost: list[CheckProblem]
+    kept: str | None
 
 
 class LeaveAnswer(TypedDict):
@@ -256,3 +317,18 @@ class DuAnswer(TypedDict):
     parts: list[HomePart]
     projects: list[ProjectUsage]
     worktrees: list[WorktreeUsage]
+
+
+class PruneAnswer(TypedDict):
+    """``prune``. ``freed_bytes``: of files that went or shrank, with ``dry_run`` about; ``versions``: rows of timelines;
+    ``packs``: deleted or written anew; ``damaged``: contents that could not be copied out of one and stay in it.
+    """
+
+    ok: bool
+    dry_run: bool
+    freed_bytes: int
+    versions: int
+    contents: int
+    packs: int
+    damaged: int
+    notes: list[str]

@@ -236,7 +236,7 @@ def test_a_folder_that_is_moved_is_followed_and_one_in_its_place_is_left_alone(p
     assert packs.read(place, place.raw) == b"ours"
     assert packs.open_big(name).read() == b"big"
     assert sorted(path.name for path in moved.rglob("*")) == sorted(["00000001.pack", "big", name.hex()])
-    packs.drop_big([name])
+    packs.remove_aside(packs.set_bigs_aside([name])[0])
     assert packs.unused(()) == {1}
     packs.remove(1)
     assert [path.name for path in moved.rglob("*")] == ["big"]

@@ -35,6 +35,7 @@ from openoxide.checkpoints.reading import Found
 from openoxide.checkpoints.timeline import CHUNK_PATHS, Seal, Timeline
 from openoxide.checkpoints.tree import Tree, wall_ns
 from openoxide.db import Database
+from openoxide.errors import OpenOxideError
 from openoxide.paths import Home
 from openoxide.settings import CaptureSettings
 from tests.checkpoints.states import (
@@ -321,6 +322,37 @@ class TestChunks:
         assert timeline.head(1).seq == CHUNK_PATHS
         with timeline.database.reading() as db:
             assert store.CheckpointQuery(db, 1).newest() is None
+
+    def test_a_chunk_stays_recorded_where_the_contents_of_the_next_one_cannot_be_stored(self, timeline):
+        packs = timeline.blobs.packs.folder
+
+        def refused():
+            for number in range(CHUNK_PATHS + 1):
+                yield found(b"%06d" % number, file(b"one"))
+            wait_until(lambda: packs.joinpath("00000001.pack").stat().st_size > 0, 30)
+            with packs.joinpath("00000001.pack").open("ab") as pack:
+                pack.write(b"somebody's, so the next contents need another pack")
+            packs.joinpath("00000002.pack").write_bytes(b"and its name is taken")
+            yield found(b"last", file(b"two two"))
+
+        with pytest.raises((OSError, OpenOxideError)):
+            timeline.record(1, refused(), seal=seal(1))
+        assert timeline.head(1).seq == CHUNK_PATHS
+        assert timeline.blobs.read(blob_hash(b"one")) == b"one"
+        with timeline.database.reading() as db:
+            assert store.CheckpointQuery(db, 1).newest() is None
+
+    def test_a_content_of_two_chunks_is_stored_once(self, timeline):
+        alike = {b"%06d" % number: b"content %d" % (number % CHUNK_PATHS) for number in range(2 * CHUNK_PATHS)}
+        items = [Found(Observed(path, file(content)), content) for path, content in alike.items()]
+        timeline.record(1, items)
+        with timeline.database.reading() as db:
+            stored = db.execute_sql("select count(*), sum(raw) from frame").fetchone()
+        # what was packed twice would lie in a frame that the rows of the second chunk name
+        assert stored == (1, sum(map(len, {*alike.values()})))
+        assert {
+            path: timeline.blobs.read(state.blob) for path, state in timeline.states(1, len(alike)).items()
+        } == alike
 
     def test_a_chunk_that_cannot_be_attributed_leaves_no_row(self, timeline):
         def attribute(seen: Observed) -> Writer:

@@ -19,6 +19,7 @@ def checkpoint(**changes: Any) -> CheckpointObject:
         "seq": 7,
         "created_at": "2026-11-29T11:57:00.000Z",
         "expires_at": "2026-12-29T11:57:00.000Z",
+        "thins_at": None,
         "trigger": "manual",
         "name": None,
         "pinned": False,
@@ -60,6 +61,7 @@ def shown(**changes: Any) -> ShowAnswer:
         "ok": True,
         "git": {"head": "", "branch": "", "origin": ""},
         "writers": [],
+        "pruned_changes": 0,
         "changes": [],
         "skipped_paths": [],
     }

@@ -23,8 +23,8 @@ from tests.cli.harness import ROOT, Canned, Ended, Machine, Terminal
 
 NAMES = (
     "status watch unwatch projects checkpoint log show diff cat restore rewind settle turn_begin turn_end tool_begin "
-    "tool_end undo redo operations stop pin unpin name forget unforget history du survey pause unpause projects_move "
-    "projects_join doctor check leave hook backup"
+    "tool_end undo redo operations stop pin unpin name forget unforget expire purge history du survey pause unpause "
+    "projects_move projects_join doctor check prune leave hook backup"
 ).split()
 
 

@@ -41,6 +41,16 @@ WATCHED = {
     "lookalikes": [],
 }
 FORGOTTEN = {"ok": True, "dry_run": False, "forgotten": [checkpoint()], "kept": [], "freed_bytes": 0, "notes": []}
+EXPIRED = {
+    "ok": True,
+    "dry_run": False,
+    "forgotten": [{**checkpoint(), "root": "/src/app", "reason": "thinned"}],
+    "released": [],
+    "kept": [],
+    "freed_bytes": 0,
+    "notes": [],
+    "retention": {"paused": False, "reason": "", "why": "", "hint": "", "refused": []},
+}
 SEARCHED = {**ITEMS, "searched": 3, "searched_bytes": 5, "binary": 0, "damaged": 0}
 MEASURED = {"ok": True, "home": "/h", "total_bytes": 1, "freeable_bytes": 0, "trash_bytes": 0, "dedup_ratio": None} | {
     "compression_ratio": None,
@@ -54,11 +64,18 @@ EXAMINED = {
     "problems": [],
     "daemon": {"pid": 1, "version": __version__, "home": "/h", "side": this_side({})._asdict()},
 }
+PURGED = {"ok": True, "dry_run": False, "finished": True, "plan": "abc", "contents": 1, "freed_bytes": 10, "paths": []} | {
+    "places": {"versions": 1}, "left": [], "out_of_reach": ["backups"], "notes": []
+}  # fmt: skip
 MOVED = {"ok": True, "old_root": "/old", "root": "/new", "checkpoint": checkpoint()}
 JOINED = {"ok": True, "project": "p", "roots": ["/a", "/b"]}
 UNWATCHED = {"ok": True, "root": "/src/app", "checkpoints": 1, "history_deleted": True, "remaining_bytes": 0}
 PAUSED = {"ok": True, "root": "/src/app", "paused_at": NOON, "paused_until": NOON, "checkpoint": checkpoint()}
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
+PRUNED = {"ok": True, "dry_run": False, "freed_bytes": 5 << 20, "versions": 3, "contents": 2, "packs": 1} | {
+    "damaged": 0,
+    "notes": ["a note"],
+}
 CHECKED = {"ok": True, "problems": [], "problem_count": 0, "checked": {}, "bytes_read": 0, "sampled": None} | {
     "unnamed": [],
     "unnamed_count": 0,
@@ -95,6 +112,8 @@ ASKED = [
     ("check --sample 2.5% --seed 7", "check", CHECKED, {"read_data": False, "sample": 2.5, "seed": 7}),
     ("backup /disk", "backup", BACKED_UP, {"to": "/disk", "dry_run": False}),
     ("backup disk --dry-run", "backup", BACKED_UP, {"to": f"{HERE}/disk", "dry_run": True}),
+    ("prune --yes", "prune", PRUNED, {"dry_run": False}),
+    ("prune --dry-run", "prune", PRUNED, {"dry_run": True}),
     ("stop", "stop", {"ok": True}, {}),
     ("watch", "watch", WATCHED, {"path": HERE, "allow_broad": False}),
     ("watch sub --allow-broad", "watch", WATCHED, {"path": f"{HERE}/sub", "allow_broad": True}),
@@ -122,6 +141,16 @@ ASKED = [
     ("name 42 good", "name", SEALED, {"path": HERE, "checkpoint": "42", "name": "good"}),
     ("forget 42 x --yes", "forget", FORGOTTEN, {"path": HERE, "checkpoints": ["42", "x"], "dry_run": False}),
     ("forget 42 --dry-run", "forget", FORGOTTEN, {"path": HERE, "checkpoints": ["42"], "dry_run": True}),
+    (
+        "purge a b --yes",
+        "purge",
+        PURGED,
+        {"path": HERE, "paths": [f"{HERE}/a", f"{HERE}/b"], "blobs": [], "dry_run": False},
+    ),
+    ("purge --blob beef --dry-run", "purge", PURGED, {"path": HERE, "paths": [], "blobs": ["beef"], "dry_run": True}),
+    ("expire --yes", "expire", EXPIRED, {"dry_run": False, "force": False}),
+    ("expire --dry-run", "expire", EXPIRED, {"dry_run": True, "force": False}),
+    ("expire --force --yes", "expire", EXPIRED, {"dry_run": False, "force": True}),
     ("unforget 42 x", "unforget", {"ok": True, "items": [checkpoint()]}, {"path": HERE, "checkpoints": ["42", "x"]}),
     ("show 42", "show", shown(), {"path": HERE, "checkpoint": "42"}),
     ("diff a", "diff", ITEMS, {"path": HERE, "a": "a", "paths": [], "patch": False}),
@@ -151,7 +180,14 @@ ASKED = [
         COPIED,
         {"path": HERE, "checkpoint": "42", "to": f"{HERE}/out", "paths": [f"{HERE}/a"], "force": False},
     ),
+    (
+        "restore 42 --to out --partial",
+        "restore",
+        COPIED,
+        {"path": HERE, "checkpoint": "42", "to": f"{HERE}/out", "paths": [], "force": False, "partial": True},
+    ),
     ("rewind 42 --yes", "rewind", rewound(), {"path": HERE, **PLAIN_REWIND}),
+    ("rewind 42 --partial --yes", "rewind", rewound(), {"path": HERE, **PLAIN_REWIND, "partial": True}),
     ("rewind 42 --dry-run", "rewind", planned(), {"path": HERE, **PLAIN_REWIND, "dry_run": True}),
     (
         "rewind 42 --yes --scope all --exact --conflict overwrite --touch --code --no-memory -- a",
@@ -226,8 +262,8 @@ def test_json_is_the_daemons_answer_in_one_object(run, daemon, line, name, answe
 def test_every_command_is_asked_for_here():
     asked = {line if line in catalogue.COMMANDS else line.split(" -")[0] for line, *_ in ASKED}
 
-    # two act by themselves (test_end_to_end_projects.py, test_end_to_end_backup.py), one may not fail (test_completion.py)
-    elsewhere = {"uninstall", "restore-home", "completion"}
+    # three act by themselves (test_end_to_end_projects.py, _repair.py, _backup.py), one may not fail (test_completion.py)
+    elsewhere = {"uninstall", "repair", "restore-home", "completion"}
     without_daemon = {name for name in catalogue.COMMANDS if name.startswith("config ")}
     assert catalogue.COMMANDS.keys() - without_daemon - elsewhere <= {
         " ".join(line.split()[:words]) for line in asked for words in (1, 2)
@@ -370,8 +406,30 @@ def test_what_is_kept_although_it_should_go_means_done_in_part(run, daemon, answ
 
 
 @pytest.mark.parametrize(
+    ("answer", "code"),
+    [({}, 0), ({"left": ["a copy"]}, 3), ({"finished": False}, 3), ({"finished": False, "dry_run": True}, 0)],
+)
+def test_what_a_purge_could_not_reach_means_done_in_part(run, daemon, answer, code):
+    daemon.answers["purge"] = {**PURGED, **answer}
+
+    assert run("purge", "a", "--dry-run" if answer.get("dry_run") else "--yes").code == code
+
+
+@pytest.mark.parametrize(
     "line",
-    ["rewind 42", "forget 42", "forget 42 --json", "rewind 42 --json", "undo", "redo 2", "unwatch --delete-history"],
+    [
+        "rewind 42",
+        "forget 42",
+        "forget 42 --json",
+        "prune",
+        "prune --json",
+        "purge a",
+        "rewind 42 --json",
+        "undo",
+        "redo 2",
+        "unwatch --delete-history",
+        "expire",
+    ],
 )
 def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
     daemon.answers |= {
@@ -380,11 +438,24 @@ def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
         "redo": planned(),
         "unwatch": {"ok": True, "checkpoints": 3},
         "forget": {**FORGOTTEN, "dry_run": True},
+        "prune": {**PRUNED, "dry_run": True},
+        "purge": {**PURGED, "dry_run": True},
+        "expire": {**EXPIRED, "dry_run": True},
     }
     ended = run(*line.split())
 
     assert (ended.code, [request["dry_run"] for _, request in daemon.requests]) == (8, [True])
     assert "--yes" in (ended.json["error"]["hint"] if "--json" in line else ended.complaint)
+
+
+def test_a_pause_is_told_before_a_yes_is_asked_for(run, daemon):
+    why = {"paused": True, "reason": "clock", "why": "the clock was set", "hint": "force it", "refused": []}
+    daemon.answers["expire"] = {**EXPIRED, "forgotten": [], "dry_run": True, "retention": why}
+
+    ended = run("expire")
+
+    assert (ended.code, ended.complaint) == (8, "oxide-ctl: nothing expires: the clock was set\nhint: force it\n")
+    assert "nothing expires: the clock was set" in run("expire", "--dry-run").text
 
 
 @pytest.mark.parametrize("line", ["rewind nosuch", "rewind nosuch --json", "undo", "redo", "unwatch --delete-history"])
@@ -459,7 +530,7 @@ def test_what_is_not_built_fails_honestly(run, daemon, flags):
         "rewind --turn p --only --scope all --yes",
         "rewind --turn p --only --exact --yes",
         "diff a --stat --patch",
-        "expire",
+        "prune",
         "share",
         "pin",
         "history",
@@ -471,6 +542,8 @@ def test_what_is_not_built_fails_honestly(run, daemon, flags):
         "history --search=",
         "name 42",
         "forget --yes",
+        "purge --yes",
+        "purge a --blob beef",
         "unforget",
         "frobnicate",
         "",

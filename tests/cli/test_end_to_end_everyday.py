@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 
@@ -86,6 +87,28 @@ def test_du_tells_of_every_part_and_worktree(machine, project):
     assert paths(worktree["largest"]) == ["run.sh", "src/a.py"]
     assert answer["freeable_bytes"] == 0
     assert str(machine.home) in machine.run("du").text
+
+
+def test_prune_frees_the_bytes_of_what_went(machine, project):
+    big = project / "big.bin"
+    big.write_bytes(os.urandom(6 << 20))
+    sealed(machine)
+    big.unlink()
+    kept = sealed(machine)
+    machine.json("unwatch", "--delete-history", "--yes")
+    machine.json("watch")
+    assert kept["id"]
+    machine.json("checkpoint")
+
+    plan = machine.json("prune", "--dry-run")
+    answer = machine.json("prune", "--yes")
+
+    assert (plan["ok"], plan["dry_run"], answer["dry_run"]) == (True, True, False)
+    assert answer.keys() == plan.keys()
+    assert answer["freed_bytes"] >= 0
+    assert machine.json("check", "--read-data")["problems"] == []
+    assert machine.run("cat", "last", "src/a.py").out == b"one\n"
+    assert machine.failure("prune", code=8)["kind"] == "refused"
 
 
 def test_check_finds_a_store_sound_and_then_damaged(machine, project):

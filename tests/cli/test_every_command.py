@@ -19,13 +19,28 @@ from openoxide.paths import APPLICATION_ID
 from tests.checkpoints.stores import Store
 from tests.cli.answers import checkpoint, difference, planned, rewound, shown, status
 from tests.cli.harness import ENTRY, ROOT
-from tests.cli.test_commands import BACKED_UP, CHECKED, EXAMINED, JOINED, MEASURED, MOVED, PAUSED, WATCHED
+from tests.cli.test_commands import (
+    BACKED_UP,
+    CHECKED,
+    EXAMINED,
+    JOINED,
+    MEASURED,
+    MOVED,
+    PAUSED,
+    PRUNED,
+    PURGED,
+    WATCHED,
+)
 
 ITEM = checkpoint(name="named")
 ITEMS = {"ok": True, "items": [ITEM]}
 KEPT = {"ok": True, **ITEM}
 WINDOW = {"ok": True, "turn": "p", "tool": "t", "checkpoint": ITEM, "notes": []}
 FORGOTTEN = {"ok": True, "dry_run": True, "forgotten": [ITEM], "kept": [], "freed_bytes": 0, "notes": ["a note"]}
+EXPIRED = {
+    "ok": True, "dry_run": True, "forgotten": [], "released": [], "kept": [], "freed_bytes": 0, "notes": [],
+    "retention": {"paused": False, "reason": "", "why": "", "hint": "", "refused": []},
+}  # fmt: skip
 LEFT = {"ok": True, "removed": [], "left": []}
 PLAN = planned(restored=[{"path": f"p{number}"} for number in range(30)])
 OF_AGENT = "--agent codex --session s"
@@ -45,8 +60,10 @@ LINES = {
         {"du": MEASURED},
     ),
     "check": ("check", {"check": CHECKED}),
+    "repair": ("repair --dry-run", {}),
     "backup": ("backup disk", {"backup": BACKED_UP}),
     "restore-home": ("restore-home disk --home there --dry-run", {}),
+    "prune": ("prune --dry-run", {"prune": PRUNED}),
     "config list": ("config list", {}),
     "config get": ("config get retention.ttl_days", {}),
     "config set": ("config set retention.ttl_days 30d", {}),
@@ -61,7 +78,9 @@ LINES = {
     "unpin": ("unpin 1", {"unpin": {**KEPT, "note": "a note"}}),
     "name": ("name 1 x", {"name": {**KEPT, "note": "a note"}}),
     "forget": ("forget 1 --dry-run", {"forget": FORGOTTEN}),
+    "purge": ("purge a --dry-run", {"purge": {**PURGED, "dry_run": True, "notes": ["a note"]}}),
     "unforget": ("unforget 1", {"unforget": {**ITEMS, "note": "a note"}}),
+    "expire": ("expire --dry-run", {"expire": EXPIRED}),
     "diff": ("diff 1", {"diff": {"ok": True, "items": [difference("a")], "note": "a note"}}),
     "cat": ("cat 1 f", {"cat": b"bytes\n"}),
     "history": ("history f", {"history": {"ok": True, "items": [], "next": "more"}}),
@@ -97,7 +116,7 @@ def line(daemon, name):
     """The words of the command called ``name``, whose answer the daemon has."""
     text, answers = LINES[name]
     daemon.answers |= answers
-    if name == "uninstall":
+    if name in ("uninstall", "repair"):
         make_home(daemon.home)
     if name == "restore-home":
         make_backup(Path.cwd() / "disk", Path.cwd() / "elsewhere")

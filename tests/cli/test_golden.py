@@ -56,6 +56,15 @@ def watch_another(machine: Sealed) -> None:
     assert machine.ran("watch", "../then").code == 0
 
 
+def leave_a_key(machine: Sealed) -> None:
+    write(machine.project.with_name("store") / "key.pem", "a key that was committed to nothing\n")
+    assert machine.ran("checkpoint").code == 0
+
+
+def remove_it(machine: Sealed) -> None:
+    (machine.project.with_name("store") / "key.pem").unlink()
+
+
 def open_to_others(machine: Sealed) -> None:
     machine.home.chmod(0o755)
 
@@ -81,7 +90,7 @@ STORY: list[Step] = [
     ("unknown-option", "log --lmit 3"),
     ("misplaced-option", "log -C src"),
     ("missing-argument", "show"),
-    ("not-built", "expire"),
+    ("not-built", "prune"),
     ("status-nothing", "status"),
     ("projects-nothing", "projects"),
     ("not-watched", "log"),
@@ -136,10 +145,13 @@ STORY: list[Step] = [
     ("forget-kept", "forget before-agent --yes"),
     ("log-all", "log --all"),
     ("unforget", "unforget 1"),
+    ("expire-dry-run", "expire --dry-run"),
     ("status", "status"),
     ("status-in-colour", "status"),
     ("projects", "projects"),
     ("du", "du"),
+    ("prune-dry-run", "prune --dry-run"),
+    ("prune-without-yes", "prune"),
     ("check", "check --read-data"),
     lose_a_pack,
     ("check-damaged", "check"),
@@ -169,6 +181,11 @@ STORY: list[Step] = [
     ("config-list", "config list"),
     ("config-unknown", "config get capture.quite_ms"),
     ("completion-without-shell", "completion"),
+    leave_a_key,
+    ("purge-refused", "purge key.pem --yes"),
+    remove_it,
+    ("purge-dry-run", "purge key.pem --dry-run"),
+    ("purge", "purge key.pem --yes"),
     ("unwatch-history", "unwatch --delete-history"),
     ("unwatch", "unwatch"),
     ("uninstall-dry-run", "uninstall --dry-run"),

@@ -170,7 +170,10 @@ def test_what_is_not_plain_is_left_to_typer(line):
         ("cat 42 -- -odd", {"checkpoint": "42", "file": "-odd"}),
         ("-qv projects", {}),
         ("unwatch --delete-history there", {"path": "there", "delete_history": True, "yes": False}),
-        ("restore 42 --to x -- a b", {"checkpoint": "42", "to": "x", "force": False, "paths": ["a", "b"]}),
+        (
+            "restore 42 --to x -- a b",
+            {"checkpoint": "42", "to": "x", "force": False, "in_part": False, "paths": ["a", "b"]},
+        ),
     ],
 )
 def test_typer_understands_the_rest(line, arguments):
@@ -226,7 +229,7 @@ def test_one_argument_too_many_comes_with_what_was_meant(line, hint):
     [
         ("", "no command was given"),
         ("sttus", "unknown command 'sttus'"),
-        ("expire", "`expire` is not built yet"),
+        ("prune", "`prune` is not built yet"),
         ("memory list", "`memory` is not built yet"),
         ("projects extra", "no such command 'extra'"),
         ("projects move a", "missing argument 'NEW'"),

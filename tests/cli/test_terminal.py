@@ -9,7 +9,7 @@ import pytest
 
 from openoxide.errors import VersionMismatchError
 from tests.cli.answers import checkpoint, planned, rewound, status
-from tests.cli.test_commands import WATCHED
+from tests.cli.test_commands import PURGED, WATCHED
 
 PLAN = planned(restored=[{"path": "back"}], removed=[{"path": "gone"}], git_note="git checkout 0123456")
 
@@ -113,6 +113,24 @@ def test_what_was_agreed_to_is_what_is_forgotten(terminal, daemon):
 
     assert screen.ended() == 3
     assert sent(daemon, "checkpoints") == [["last~1", "7"], [checkpoint()["id"], "p" * 16]]
+    assert sent(daemon) == [True, False]
+
+
+def test_what_was_agreed_to_is_what_is_purged(terminal, daemon):
+    plan = {
+        **PURGED,
+        "dry_run": True,
+        "paths": [{"path": ".env", "root": "/a", "versions": 2, "named": True, "standing": False}],
+    }
+    daemon.answers["purge"] = [plan, PURGED]
+
+    screen = terminal("purge", ".env")
+    screen.expect("purge, for good? [y/N]")
+    assert ".env  2 versions" in screen.seen
+    screen.type("y\n")
+
+    assert screen.ended() == 0, screen.seen
+    assert [request.get("plan") for _, request in daemon.requests] == [None, "abc"]
     assert sent(daemon) == [True, False]
 
 

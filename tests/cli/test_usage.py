@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from openoxide.cli import usage
+from tests.cli.test_commands import PRUNED
 from tests.cli.test_render import EVIL, screen
 
 KIB = 1 << 10
@@ -78,7 +81,7 @@ def test_what_is_stored_where():
            5.0 KiB  17%  src/**
            1.0 KiB   3%  *
 
-        about 10.0 KiB is needed by nothing any more; `prune`, which will free it, is not built yet
+        about 10.0 KiB is needed by nothing any more; `oxide-ctl prune` frees it
         about 30.0 KiB is held by trash alone: it can go when its checkpoints have left that
     """)
 
@@ -150,3 +153,21 @@ def test_what_others_named_reaches_the_screen_escaped():
     assert all(
         char.isprintable() or char == "\n" for char in usage.du(answer(evil, home=EVIL, projects=[quota]), bar="#")
     )
+    assert all(char.isprintable() or char == "\n" for char in usage.du(answer(evil, home=EVIL)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"dry_run": True}, "plan: free about 5.0 MiB (3 old states, 2 contents, 1 pack)\na note"),
+        ({}, "5.0 MiB freed (3 old states, 2 contents, 1 pack)\na note"),
+        ({"versions": 0, "contents": 0, "packs": 0, "notes": []}, "nothing to free"),
+        ({"versions": 0, "contents": 0, "packs": 0, "notes": [], "dry_run": True}, "plan: nothing to free"),
+        (
+            {"damaged": 1, "versions": 0, "contents": 0, "notes": []},
+            "5.0 MiB freed (1 pack)\n1 content cannot be read: `oxide-ctl check --read-data` tells which",
+        ),
+    ],
+)
+def test_a_prune_says_what_went_or_would_go(changes, text):
+    assert usage.prune({**PRUNED, **changes}) == text

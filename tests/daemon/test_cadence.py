@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openoxide.daemon.cadence import DRIFT_MS, POLL_MS, RETRY_MS, Pass, Ticks, set_back_ms, slept_ms, wait_ms
-from openoxide.daemon.scheduler import Scheduler
+from openoxide.daemon.scheduler import Job, Scheduler
 from openoxide.errors import RootVanishedError
 from tests.kit import FakeClock, wait_until
 from tests.kit.box import NO_QUIET, Box
@@ -122,7 +122,7 @@ def test_after_a_suspend_a_checkpoint_is_incomplete_until_a_pass_has_looked(box)
 
 def test_the_heartbeat_tells_of_a_suspend(box):
     slept: list[int] = []
-    scheduler = Scheduler(box.clock, slept.append, lambda: None)
+    scheduler = Scheduler(box.clock, slept.append)
     scheduler.start()
     try:
         box.clock.advance(60_000)
@@ -138,7 +138,7 @@ def test_the_heartbeat_tells_of_a_suspend(box):
 
 def test_jobs_go_on_although_the_clock_was_set_back(box):
     folded: list[int] = []
-    scheduler = Scheduler(box.clock, lambda _: None, lambda: folded.append(1))
+    scheduler = Scheduler(box.clock, lambda _: None, [Job("fold", 900, lambda: folded.append(1))])
     scheduler.start()
     try:
         (job,) = scheduler._scheduler.get_jobs()

@@ -14,7 +14,7 @@ import pytest
 
 from openoxide.daemon.operations.checking import checked
 from openoxide.db import Database
-from openoxide.errors import UsageError
+from openoxide.errors import NotFoundError, UsageError
 from openoxide.fileio import make_private
 from openoxide.paths import Home
 from tests.kit import diff_trees, tree_of
@@ -150,6 +150,15 @@ DAMAGES = {
     "an operation's kind": ("update operation set kind = 'wind'", {"value"}),
     "an operation's phase": ("update operation set phase = 'over'", {"value"}),
     "an operation's checkpoint": ("update operation set before = 99 where kind = 'rewind'", {"reference"}),
+    "a checkpoint of another worktree": (
+        "insert into checkpoint select 99, 'other', 2, number, seq, created_ms, trigger, name, pinned, expires_ms, null, agent,"  # noqa: ISC004
+        " session, prompt, complete, late, gap, git_head, git_branch, git_origin, added, modified, removed, skipped,"
+        " manifest_hash, 'failed', forgotten_ms from checkpoint where number = 1;"
+        "insert into worktree values(2, 'p', x'2f41', 'code', 0, 0, 0, 0, null, 0, null, null);"
+        "update operation set before = 99 where kind = 'rewind'",
+        {"reference"},
+    ),
+    "before and after the wrong way round": ("update operation set before = after, after = before where id = 1", {"value"}),
     "what an operation reverses": ("update operation set reverses = 99 where kind = 'undo'", {"reference"}),
     "a step of no operation": ("insert into step values(99,1,'place',x'41','{\"kind\":0}','{\"kind\":0}',null)", {"reference"}),
     "a step's state": ("insert into step values(1, 1, 'place', x'41', '{\"kind\":', '{\"kind\":0}', null)", {"value"}),
@@ -191,7 +200,7 @@ def looked_at(home, **request):
 def damage(home, sql):
     with closing(sqlite3.connect(home.timeline_db)) as db:
         with db:
-            db.execute(sql)
+            db.executescript(sql)
         db.execute("pragma wal_checkpoint(truncate)")
 
 
@@ -376,3 +385,16 @@ def test_nothing_in_the_home_changes(home):
     looked_at(home, read_data=True)
 
     assert diff_trees(before, tree_of(home.folder)) == []
+
+
+@pytest.mark.parametrize("column", ["before", "after"])
+def test_an_operation_whose_checkpoint_is_of_another_worktree_is_not_taken_back(box, column):
+    """An undo answered with a bug once."""
+    other = box.root.parent / "other"
+    other.mkdir()
+    box.call("watch", path=str(other))
+    box.rewind("1", exact=True)
+    query(box, f"update operation set {column} = (select id from checkpoint where worktree = 2) where phase = 'done'")
+
+    with pytest.raises(NotFoundError, match=f"the checkpoint {column} it is gone"):
+        box.call("undo")

@@ -10,10 +10,12 @@ from openoxide.daemon.diagnosis import (
     clock_problems,
     config_problems,
     copy_problems,
+    job_problems,
     limit_problems,
     problems_of_tree,
     quota_problems,
     reserve_problems,
+    retention_problems,
 )
 
 SILENT = {"agent": "codex", "session": "s", "prompt": "p", "heard_at": "2026-11-29T12:00:00.000Z", "command": "end it"}
@@ -157,3 +159,30 @@ def test_copies_of_the_store_are_told_with_what_deletes_them():
 )
 def test_settings_that_do_not_count_are_told(trouble, waits, strangers, expected):
     assert kinds(config_problems(trouble, waits=waits, strangers=strangers)) == expected
+
+
+HELD = {"paused": False, "reason": "", "why": "", "hint": "", "refused": []}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, []),
+        ({"paused": True, "reason": "clock", "why": "it jumped"}, [("retention_paused", "warning", False)]),
+        ({"paused": True, "reason": "config", "why": "wrong"}, []),
+        ({"refused": ["a quota", "another"]}, 2 * [("limit_refused", "warning", False)]),
+    ],
+)
+def test_a_retention_that_is_not_held_is_told(changes, expected):
+    assert kinds(retention_problems({**HELD, **changes})) == expected
+
+
+def test_a_job_that_fails_is_told():
+    job = {"every_ms": 1, "running": False, "last_run_at": None, "next_run_at": None}
+    well = {**job, "name": "expire", "failures": 0, "error": ""}
+    ill = {**job, "name": "fold_wal", "failures": 3, "error": "the disk is full"}
+
+    (found,) = job_problems([well, ill])
+
+    assert (found.kind, found.severity) == ("job_failed", "warning")
+    assert "fold_wal failed 3 times since it last did not: the disk is full" in found.message

@@ -98,6 +98,16 @@ def test_a_clock_that_went_back_is_told(box, clock):
     assert found(box) == [("clock", False)]
 
 
+def test_a_clock_that_jumped_pauses_the_expiry_and_that_is_told(box, clock):
+    box.service.beat()
+    clock.wall += 10 * 365 * 86_400_000
+    box.service.beat()
+
+    assert found(box) == [("retention_paused", False)]
+    (told,) = [item for item in box.call("doctor")["problems"] if item["kind"] == "retention_paused"]
+    assert "oxide-ctl expire --force" in told["hint"]
+
+
 def test_what_is_wrong_with_the_configuration_is_told(box):
     box.home.config.touch(0o600)
     box.home.config.write_text("[capture]\nnonsense = 1\n")

@@ -33,6 +33,9 @@ class StoppedClock:
     def boot_id(self) -> str:
         return "boot"
 
+    def synchronised(self) -> bool:
+        return False
+
 
 def sealed(**fields: object) -> CheckpointObject:
     checkpoint = {

@@ -49,6 +49,7 @@ class FakeClock:
         self.up = boot_ms
         self.asleep = 0
         self.boot = boot_id
+        self.kept = False
 
     def now_ms(self) -> int:
         return self.wall
@@ -61,6 +62,9 @@ class FakeClock:
 
     def boot_id(self) -> str:
         return self.boot
+
+    def synchronised(self) -> bool:
+        return self.kept
 
     def sleep(self, ms: int) -> None:
         """The machine is suspended for so long."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
+import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -303,3 +306,71 @@ def test_a_copy_never_takes_the_place_of_anything(database, tmp_path, there):
     with pytest.raises(FileExistsError):
         database.copy_to(target)
     assert target.read_bytes() == outside.read_bytes() == b"mine"
+
+
+def test_free_pages_go_back_in_slices(tmp_path):
+    database = Database(tmp_path / "x.db")
+    with database.writing() as db:
+        db.execute_sql("create table t(x blob)")
+        db.execute_sql("insert into t select zeroblob(100000) from (values (1), (2), (3), (4), (5))")
+    with database.writing() as db:
+        db.execute_sql("delete from t")
+    before = database.free_pages()
+    database.vacuum(10)
+    assert database.free_pages() == before - 10
+    database.vacuum(before)
+    assert database.free_pages() == 0
+    database.fold_beside()
+    assert database.path.stat().st_size < 10 * PAGE_SIZE
+    database.close()
+
+
+def test_the_wal_is_folded_beside_a_writer_and_a_reader(tmp_path):
+    database = Database(tmp_path / "x.db")
+    with database.writing() as db:
+        db.execute_sql("create table t(x)")
+    with database.reading() as reader, database.writing() as db:
+        reader.execute_sql("select * from t").fetchall()
+        db.execute_sql("insert into t values (1)")
+        database.fold_beside()
+        # in the file itself: what had been committed before the reader began
+        with closing(sqlite3.connect(f"file:{database.path}?mode=ro&immutable=1", uri=True)) as file:
+            assert file.execute("select * from t").fetchall() == []
+    database.close()
+
+
+def test_what_was_deleted_stands_nowhere_in_a_file_that_was_written_anew(tmp_path):
+    """Pages that were split keep copies that secure_delete does not reach: without the writing anew some are found here."""
+    database, drawn = Database(tmp_path / "t.db"), random.Random(1)
+    with database.writing() as db:
+        db.execute_sql("create table t(a integer, b integer, text blob, primary key(a, b)) strict, without rowid")
+    texts: dict[int, bytes] = {}
+    for _ in range(25):
+        with database.writing() as db:
+            for number in range(len(texts), len(texts) + drawn.randrange(1, 300)):
+                texts[number] = drawn.randbytes(drawn.randrange(8, 2_000))
+                db.execute_sql("insert into t values(?, ?, ?)", (drawn.randrange(300), number, texts[number]))
+    gone = drawn.sample(sorted(texts), len(texts) // 3)
+    with database.writing() as db:
+        for number in gone:
+            db.execute_sql("update t set text = null where b = ?", (number,))
+    database.write_anew()
+    assert database.empty_wal()
+    assert (tmp_path / "t.db-wal").stat().st_size == 0
+    data = (tmp_path / "t.db").read_bytes()
+    assert [number for number in gone if texts[number] in data] == []
+    assert all(texts[number][:8] in data for number in texts.keys() - {*gone})
+    database.close()
+
+
+def test_a_reader_keeps_the_wal_and_nobody_waits_for_it(tmp_path):
+    database = Database(tmp_path / "t.db")
+    with database.writing() as db:
+        db.execute_sql("create table t(a integer) strict")
+    with database.reading() as reader:
+        reader.execute_sql("select count(*) from t").fetchone()
+        with database.writing() as db:
+            db.execute_sql("insert into t values(1)")
+        assert not database.empty_wal()
+    assert database.empty_wal()
+    database.close()

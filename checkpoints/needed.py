@@ -1,0 +1,249 @@
+"""What a prune reads and deletes, in SQL. Reads hold no snapshot longer than one statement takes; each function that deletes
+is for one short transaction, and takes only what is still not needed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from openoxide.checkpoints import journal, stored
+from openoxide.checkpoints.frames import ZSTD, head_bytes
+from openoxide.checkpoints.model import Certainty, Kind, sqlite_base
+from openoxide.checkpoints.prunable import Author, Needs, PackUse, Row, fine_seq
+from openoxide.checkpoints.rows import SQLITE, batched, raw
+from openoxide.db import Transaction
+
+_PAGE_PATHS = 200
+_UNKNOWN = Author(Certainty.UNKNOWN.value)
+_LEAST_DELTA_BYTES = 4 << 10
+
+_OPERATIONS = "select before from operation union select after from operation union select target from operation"
+# what has to hold still: a window that is open may claim what was recorded since it began, an operation that is not settled
+# compares what was recorded since its beginning
+_SINCE = f"""
+select min(seq) from (
+  select min(began_seq) as seq from window where worktree = ?1 and ended_seq is null
+  union all select min(c.seq) from operation o join checkpoint c on c.id = o.before
+  where o.worktree = ?1 and o.phase in ({",".join(f"'{phase.value}'" for phase in journal.OPEN_PHASES)}))
+"""  # noqa: S608 as everywhere here: nothing in it is given
+_VERSIONED = f"""
+select path from version where path > ? group by path having count(*) > 1 order by path limit {_PAGE_PATHS}
+"""  # noqa: S608
+_ROWS = """
+select v.path, v.worktree, p.path, v.seq, v.kind, v.flags, coalesce(c.writer, v.writer)
+from version v join path p on p.id = v.path left join claim c on c.path = v.path and c.seq = v.seq
+where v.path in ({}) order by v.path, v.seq
+"""
+_REFERENCED = """
+select blob from version where blob is not null union select blob from live where blob is not null
+union select blob from outcome where blob is not null
+"""
+_PACKS = f"""
+select f.pack, sum(coalesce(f.stored * 1.0 * b.size / nullif(f.raw, 0), 0)), count(distinct f.id), count(*),
+  sum(case when f.settled = 0 and f.codec = {ZSTD} and b.size >= {_LEAST_DELTA_BYTES} and older.blob is not null
+    then f.stored * 1.0 * b.size / f.raw else 0 end)
+from frame f join blob b on b.frame = f.id left join (
+  select distinct blob from (
+    select blob, lead(seq) over (partition by path order by seq) as until from version) where until is not null
+  ) older on older.blob = b.id
+where f.pack is not null group by f.pack
+"""  # noqa: S608
+
+
+class Path(NamedTuple):
+    """A path with more than one row, oldest first."""
+
+    id: int
+    worktree: int
+    is_database: bool
+    rows: list[Row]
+
+
+def read_needs(db: Transaction, worktree: int, now_ms: int, given_up: int = 0) -> Needs:
+    """What is kept of one worktree: every checkpoint that was sealed, in trash or not, and what operations name. Up to
+    ``given_up`` nothing is kept for the fine window.
+    """
+    connection = raw(db)
+    sealed = connection.execute(
+        "select seq, created_ms from checkpoint where worktree = ? and failed is null order by number", (worktree,)
+    ).fetchall()
+    query = f"select distinct seq from checkpoint where worktree = ? and (failed is null or id in ({_OPERATIONS})) order by seq"  # noqa: S608
+    positions = [row[0] for row in connection.execute(query, (worktree,))]
+    (since,) = connection.execute(_SINCE, (worktree,)).fetchone()
+    sessions = connection.execute(
+        "select session, min(seq) from checkpoint where worktree = ? and failed is null and session is not null group by session",
+        (worktree,),
+    )
+    fine = max(fine_seq(sealed, now_ms), given_up)
+    return Needs(positions=positions, fine_seq=fine if since is None else min(fine, since), sessions=dict(sessions))
+
+
+class Authors:
+    """Who made which rows, each writer read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Author] = {}
+
+    def read(self, db: Transaction, writers: Iterable[int | None]) -> Mapping[int, Author]:
+        """At least these ``writers``, by row id."""
+        missing = [writer for writer in {*writers} if writer is not None and writer not in self._known]
+        turns: dict[int, set[tuple[str, int]]] = {}
+        query = """
+          select x.writer, w.session, coalesce(w.parent, w.id) from writer_window x join window w on w.id = x.window
+          where x.writer in ({})
+        """
+        for writer, session, turn in batched(db, query, (), missing):
+            turns.setdefault(writer, set()).add((session, turn))
+        query = "select id, certainty, operation is not null from writer where id in ({})"
+        for writer, certainty, operation in batched(db, query, (), missing):
+            self._known[writer] = Author(certainty, frozenset(turns.get(writer, ())), bool(operation))
+        return self._known
+
+
+def paths_after(db: Transaction, path: int, authors: Authors) -> list[Path]:
+    """The next paths behind this row id that have more than one row."""
+    ids = [row[0] for row in raw(db).execute(_VERSIONED, (path,))]
+    found = [*batched(db, _ROWS, (), ids)]
+    known = authors.read(db, {row[6] for row in found})
+    return [_path(number, [*rows], known) for number, rows in groupby(found, key=lambda row: row[0])]
+
+
+def _path(
+    number: int, rows: Sequence[tuple[int, int, bytes, int, int, int, int | None]], known: Mapping[int, Author]
+) -> Path:
+    return Path(
+        id=number,
+        worktree=rows[0][1],
+        is_database=sqlite_base(rows[0][2]) is not None or any(row[5] & SQLITE for row in rows),
+        rows=[Row(row[3], row[4] == Kind.ABSENT, known.get(row[6] or 0, _UNKNOWN)) for row in rows],
+    )
+
+
+def delete_rows(db: Transaction, gone: Sequence[tuple[int, int]]) -> int:
+    """Delete these rows ``(path id, seq)`` with what was claimed of them, never a path's newest one; how many they were."""
+    connection = raw(db)
+    before = connection.total_changes
+    connection.executemany(
+        "delete from version where path = ?1 and seq = ?2 and seq < (select seq from live where path = ?1)", gone
+    )
+    deleted = connection.total_changes - before
+    connection.executemany("delete from claim where path = ? and seq = ?", gone)
+    return deleted
+
+
+def unused_writers(db: Transaction) -> list[int]:
+    """Writers that no version and no claim names; none of them will be named again."""
+    query = """
+      select id from writer where id not in (
+        select writer from version where writer is not null union select writer from claim)
+    """
+    return [row[0] for row in raw(db).execute(query)]
+
+
+def delete_writers(db: Transaction, writers: Sequence[int]) -> None:
+    """Delete writers that nothing names."""
+    for table, column in (("writer_window", "writer"), ("writer", "id")):
+        raw(db).executemany(f"delete from {table} where {column} = ?", [(writer,) for writer in writers])  # noqa: S608
+
+
+def unused_paths(db: Transaction) -> list[int]:
+    """Paths without any row."""
+    query = "select id from path where not exists (select 1 from version where version.path = path.id)"
+    return [row[0] for row in raw(db).execute(query)]
+
+
+def delete_paths(db: Transaction, paths: Sequence[int]) -> None:
+    """Delete those of ``paths`` that still have no row."""
+    query = """
+      delete from path where id = ?1 and not exists (select 1 from version where path = ?1)
+        and not exists (select 1 from live where path = ?1)
+    """
+    raw(db).executemany(query, [(path,) for path in paths])
+
+
+def unmarked_contents(db: Transaction) -> list[int]:
+    """Contents that nothing names, and that have no tombstone yet."""
+    query = f"select id from blob where dead_ms is null and id not in ({_REFERENCED})"  # noqa: S608
+    return [*_less_steps(db, (row[0] for row in raw(db).execute(query)))]
+
+
+def marked_contents(db: Transaction) -> tuple[list[int], list[int]]:
+    """``(what nothing names, what is named all the same)`` of all that have a tombstone."""
+    marked = [row[0] for row in raw(db).execute("select id from blob where dead_ms is not null")]
+    query = f"select id from blob where dead_ms is not null and id not in ({_REFERENCED})"  # noqa: S608
+    dead = [*_less_steps(db, (row[0] for row in raw(db).execute(query)))]
+    return dead, sorted({*marked}.difference(dead))
+
+
+def _less_steps(db: Transaction, blobs: Iterable[int]) -> Iterator[int]:
+    """Those that no journal names either: its steps do it by the hash, in a text."""
+    operations = [row[0] for row in raw(db).execute("select distinct operation from step")]
+    steps = [step for operation in operations for step in journal.steps(db, operation)]
+    names = {state.blob for step in steps for state in (step.old, step.new) if state.blob is not None}
+    needed = {row[0] for row in batched(db, "select id from blob where hash in ({})", (), [*names])}
+    return (blob for blob in blobs if blob not in needed)
+
+
+def mark_contents(db: Transaction, blobs: Sequence[int], now_ms: int | None) -> None:
+    """Set the tombstones of contents that nothing names, or take them away (None)."""
+    where = "dead_ms is null" if now_ms is not None else "true"
+    raw(db).executemany(f"update blob set dead_ms = ? where id = ? and {where}", [(now_ms, blob) for blob in blobs])  # noqa: S608
+
+
+def delete_contents(db: Transaction, blobs: Sequence[int]) -> int:
+    """Delete the rows of contents that still have a tombstone: who names one takes it away. How many they were."""
+    connection = raw(db)
+    query = "select id, frame from blob where dead_ms is not null and id in ({})"
+    found = [*batched(db, query, (), blobs)]
+    connection.executemany("delete from blob where id = ?", [(blob,) for blob, _ in found])
+    stored.delete_empty_frames(db, sorted({frame for _, frame in found}))
+    return len(found)
+
+
+def pack_uses(db: Transaction, sizes: Mapping[int, int]) -> list[PackUse]:
+    """How the packs of these ``sizes`` are used. One that no row names has nothing live."""
+    live = {
+        pack: PackUse(
+            number=pack,
+            size_bytes=sizes[pack],
+            live_bytes=int(stored_bytes) + frames * head_bytes(0) + contents * (head_bytes(1) - head_bytes(0)),
+            versions_bytes=int(versions),
+        )
+        for pack, stored_bytes, frames, contents, versions in raw(db).execute(_PACKS)
+        if pack in sizes
+    }
+    return [live.get(pack, PackUse(number=pack, size_bytes=size, live_bytes=0)) for pack, size in sizes.items()]
+
+
+def contents_of_rows(db: Transaction, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
+    """``(path id, seq, blob id)`` of the next rows with content behind this one."""
+    query = (
+        "select path, seq, blob from version where (path, seq) > (?, ?) and blob is not null order by path, seq limit ?"
+    )
+    return raw(db).execute(query, (*after, limit)).fetchall()
+
+
+class ContentSize(NamedTuple):
+    """What a content takes: ``pack`` None where it is a file of its own."""
+
+    blob: int
+    pack: int | None
+    stored_bytes: float
+
+
+def content_sizes(db: Transaction, after: int, limit: int) -> list[ContentSize]:
+    """The next contents behind this row id, each with its part of the frame's head."""
+    query = """
+      select b.id, f.pack, coalesce(f.stored * 1.0 * b.size / nullif(f.raw, 0), 0) + ?
+      from blob b join frame f on f.id = b.frame where b.id > ? order by b.id limit ?
+    """
+    return [ContentSize(*row) for row in raw(db).execute(query, (head_bytes(1) - head_bytes(0), after, limit))]
+
+
+def named_elsewhere(db: Transaction) -> set[int]:
+    """Contents that live rows, outcomes and journals name."""
+    query = "select blob from live where blob is not null union select blob from outcome where blob is not null"
+    every = [row[0] for row in raw(db).execute("select id from blob")]
+    return {row[0] for row in raw(db).execute(query)} | {*every}.difference(_less_steps(db, every))

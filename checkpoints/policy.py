@@ -1,0 +1,367 @@
+"""Which checkpoints stay, which go to trash and which leave it for good: from what there is, the settings and the time to
+decisions with reasons. Pure.
+
+The expiry that a checkpoint was sealed with is a promise: what changes later changes it for later ones. Only a quota breaks
+it, in the order of docs/design.md, Forgetting, and never the floor. Nothing here decides what is needed for its content:
+that follows from which checkpoints there are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final, NamedTuple
+
+from openoxide.checkpoints.model import AUTOMATIC, Trigger
+from openoxide.checkpoints.retention import Reason, floor
+from openoxide.settings import RetentionSettings, ThinSettings
+
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
+MEMORY: Final = "memory"
+
+
+class Why(str, Enum):
+    """Why a checkpoint is kept, beside the reasons of the floor."""
+
+    PROMISED = "promised"  # its time has not come
+    NO_EXPIRY = "no_expiry"  # it was sealed while nothing expired
+    MEMORY = "memory"  # memory never expires
+    IN_TRASH = "in_trash"  # it can be taken back
+
+
+class Cause(str, Enum):
+    """Why a checkpoint goes."""
+
+    EXPIRED = "expired"
+    THINNED = "thinned"
+    TRASH = "trash_days"  # it was in trash for as long as that keeps anything
+    QUOTA = "quota"
+    TOTAL_QUOTA = "total_quota"
+    MIN_FREE = "min_free"
+
+
+class Candidate(NamedTuple):
+    """A sealed checkpoint as the policy sees it. ``counted_ms``: from when its age counts; ``spared``: thinning passes it,
+    since somebody took it back or a wrong clock sealed it. Made by the ten thousand, so no dataclass.
+    """
+
+    id: str
+    worktree: int
+    number: int
+    seq: int
+    trigger: Trigger
+    counted_ms: int
+    expires_ms: int | None = None
+    named: bool = False
+    pinned: bool = False
+    spared: bool = False
+    forgotten_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """A worktree: its project, kind and settings. ``needed``: ids of checkpoints that operations go back to."""
+
+    project: str
+    retention: RetentionSettings
+    needed: Collection[str] = ()
+    kind: str = "code"
+
+
+class Stretch(NamedTuple):
+    """Where a content is needed: by each checkpoint of ``worktree`` at a position in ``[seq, until)``; ``until`` None: for
+    as long as the worktree is. ``size_bytes``: what it takes in the store.
+    """
+
+    content: int
+    size_bytes: int
+    worktree: int
+    seq: int
+    until: int | None
+
+
+class Disk(NamedTuple):
+    """The disk that holds the store: all of it, and what is free, counting what a prune gives back anyway."""
+
+    size_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be done. ``keep``: id to reason; ``forget``: into trash; ``release``: out of the store, with or without
+    having been in trash. ``fine``: by worktree, up to which position a limit takes checkpoints of the last day too, so that
+    nothing is to be kept for the fine window there. ``refused``: limits that cannot be held, in words.
+    """
+
+    keep: Mapping[str, Reason | Why] = field(default_factory=dict)
+    forget: Mapping[str, Cause] = field(default_factory=dict)
+    release: Mapping[str, Cause] = field(default_factory=dict)
+    fine: Mapping[int, int] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
+
+    def refusing(self, more: Sequence[str]) -> Plan:
+        """The same, where ``more`` limits cannot be held."""
+        return replace(self, refused=(*self.refused, *more))
+
+
+def plan(
+    candidates: Sequence[Candidate],
+    trees: Mapping[int, Tree],
+    now_ms: int,
+    limits: Sequence[Limit] = (),
+    stretches: Iterable[Stretch] = (),
+) -> Plan:
+    """What becomes of ``candidates``, all sealed checkpoints of all ``trees``. ``stretches``: all of the store, where there
+    are ``limits``.
+    """
+    keep, forget = _by_time(candidates, trees, now_ms)
+    release = {
+        c.id: Cause.TRASH
+        for c in candidates
+        if keep.get(c.id) is Why.IN_TRASH
+        and c.forgotten_ms is not None
+        and now_ms - c.forgotten_ms >= trees[c.worktree].retention.trash_days * DAY_MS
+    }
+    found = Plan(keep={id_: why for id_, why in keep.items() if id_ not in release}, forget=forget, release=release)
+    if not limits:
+        return found
+    # the order is fixed before anything is measured: each content then has one moment at which it is free
+    queue = _Queue(found, candidates, trees, now_ms)
+    usage = _Usage(queue, trees)
+    for stretch in stretches:
+        usage.add(stretch)
+    refused = [text for limit in limits if (text := usage.hold(limit))]
+    return _without(found, queue, usage, trees, refused)
+
+
+def _by_time(
+    candidates: Sequence[Candidate], trees: Mapping[int, Tree], now_ms: int
+) -> tuple[dict[str, Reason | Why], dict[str, Cause]]:
+    # an operation may have come to need what was put into trash before
+    keep: dict[str, Reason | Why] = {
+        c.id: Reason.UNDO if c.id in trees[c.worktree].needed else Why.IN_TRASH
+        for c in candidates
+        if c.forgotten_ms is not None
+    }
+    forget: dict[str, Cause] = {}
+    held: defaultdict[int, list[Candidate]] = defaultdict(list)
+    for c in candidates:
+        if c.forgotten_ms is None:
+            held[c.worktree].append(c)
+    for worktree, of_tree in held.items():
+        tree = trees[worktree]
+        if tree.kind == MEMORY:
+            keep |= dict.fromkeys((c.id for c in of_tree), Why.MEMORY)
+            continue
+        stay, thinned = floor(of_tree, tree.needed), thinned_at(of_tree, tree.retention.thin)
+        for c in of_tree:
+            if c.id in stay:
+                keep[c.id] = stay[c.id]
+            elif c.expires_ms is not None and c.expires_ms <= now_ms:
+                forget[c.id] = Cause.EXPIRED
+            elif thinned.get(c.id, now_ms + 1) <= now_ms:
+                forget[c.id] = Cause.THINNED
+            else:
+                keep[c.id] = Why.NO_EXPIRY if c.expires_ms is None else Why.PROMISED
+    return keep, forget
+
+
+def thinned_at(held: Iterable[Candidate], thin: ThinSettings) -> dict[str, int]:
+    """When thinning takes each of ``held``, the kept ones of a worktree, by id and without those that it passes: it may be
+    later than their expiry. Of each hour, and later of each day, the first automatic one stays.
+    """
+    automatic = [c for c in held if c.trigger in AUTOMATIC and not (c.named or c.pinned or c.spared)]
+    hours: set[int] = set()
+    days: set[int] = set()
+    found: dict[str, int] = {}
+    for c in sorted(automatic, key=lambda c: (c.counted_ms, c.number)):
+        if c.counted_ms // HOUR_MS in hours:
+            found[c.id] = c.counted_ms + thin.all_days * DAY_MS
+        elif c.counted_ms // DAY_MS in days:
+            # the first of an hour goes no sooner than the others, whatever the settings are
+            found[c.id] = c.counted_ms + max(thin.all_days, thin.hourly_days) * DAY_MS
+        hours.add(c.counted_ms // HOUR_MS)
+        days.add(c.counted_ms // DAY_MS)
+    return found
+
+
+# limits
+
+
+class Limit(NamedTuple):
+    """``cause`` wants no more than ``most_bytes`` in the worktrees of ``project``, or (None) in all. For ``MIN_FREE`` it is
+    how many bytes have to go.
+    """
+
+    cause: Cause
+    most_bytes: int
+    project: str | None = None
+
+
+def limits(
+    trees: Mapping[int, Tree], total_quota_bytes: int, min_free_bytes: int, disk: Disk
+) -> tuple[list[Limit], list[str]]:
+    """The limits that may be exceeded, and in words those that cannot be held by anybody."""
+    quotas: defaultdict[str, list[int]] = defaultdict(list)
+    for tree in trees.values():
+        quotas[tree.project].append(tree.retention.quota_bytes)
+    # the worktrees of a project may have settings of their own: the widest holds, and 0 is none
+    found = [Limit(Cause.QUOTA, max(each), project) for project, each in sorted(quotas.items()) if all(each)]
+    if total_quota_bytes:
+        found.append(Limit(Cause.TOTAL_QUOTA, total_quota_bytes))
+    lacking = min_free_bytes - disk.free_bytes
+    if min_free_bytes >= disk.size_bytes and min_free_bytes:
+        return found, [f"min_free_bytes is {min_free_bytes}, and the disk has {disk.size_bytes} bytes"]
+    return ([*found, Limit(Cause.MIN_FREE, lacking)] if lacking > 0 else found), []
+
+
+# later than any place in the queue
+_NEVER: Final = 1 << 62
+
+
+class _Queue:
+    """The order in which checkpoints go where a limit is exceeded: trash, then what is older than a day, then automatic
+    ones, then the others, each the oldest first. ``order`` lacks those that never go.
+    """
+
+    def __init__(self, found: Plan, candidates: Sequence[Candidate], trees: Mapping[int, Tree], now_ms: int) -> None:
+        staying = {id_ for id_, why in found.keep.items() if isinstance(why, Reason) or why is Why.MEMORY}
+
+        def place(c: Candidate) -> tuple[int, int, int]:
+            if c.forgotten_ms is not None or c.id in found.forget:
+                return 0, now_ms if c.forgotten_ms is None else c.forgotten_ms, c.number
+            if now_ms - c.counted_ms > DAY_MS:
+                return 1, c.counted_ms, c.number
+            return (2 if c.trigger in AUTOMATIC else 3), c.counted_ms, c.number
+
+        there = [c for c in candidates if c.id not in found.release]
+        self.order = sorted((c for c in there if c.id not in staying), key=place)
+        self.is_recent = [place(c)[0] > 1 for c in self.order]
+        rank = {c.id: at for at, c in enumerate(self.order)}
+        held: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.newest: dict[int, int] = {}
+        for c in there:
+            # trash holds its contents too, until it leaves
+            held[c.worktree].append((c.seq, rank.get(c.id, _NEVER)))
+            if c.forgotten_ms is None and c.id not in found.forget:
+                self.newest[c.worktree] = max(c.seq, self.newest.get(c.worktree, 0))
+        self._held = {worktree: _Maxima(sorted(each)) for worktree, each in held.items()}
+
+    def last_of(self, stretch: Stretch) -> int:
+        """When the last checkpoint goes that needs the stretch: its place in the order, -1 if there is none any more."""
+        if stretch.until is None:
+            return _NEVER
+        held = self._held.get(stretch.worktree)
+        return held.between(stretch.seq, stretch.until) if held else -1
+
+
+class _Maxima:
+    """The greatest rank of the positions in a range: a table of the ranges of each power of two."""
+
+    def __init__(self, held: Sequence[tuple[int, int]]) -> None:
+        self._seqs = [seq for seq, _ in held]
+        self._table = [[rank for _, rank in held]]
+        while (width := 1 << len(self._table)) <= len(held):
+            last = self._table[-1]
+            self._table.append([*map(max, last, last[width // 2 :])])
+
+    def between(self, seq: int, until: int) -> int:
+        low, high = bisect_left(self._seqs, seq), bisect_left(self._seqs, until)
+        if low == high:
+            return -1
+        power = (high - low).bit_length() - 1
+        return max(self._table[power][low], self._table[power][high - (1 << power)])
+
+
+class _Usage:
+    """What is needed of the store, and how far along the queue each project has to go."""
+
+    def __init__(self, queue: _Queue, trees: Mapping[int, Tree]) -> None:
+        self._queue = queue
+        self._project = {worktree: tree.project for worktree, tree in trees.items()}
+        self._size: dict[int, int] = {}
+        self._last: dict[
+            tuple[str, int], int
+        ] = {}  # by project and content: the rank after which it is not needed there
+        self._newest: dict[tuple[str, int], None] = {}
+        self.cuts: dict[str, list[tuple[int, Cause]]] = {project: [] for project in self._project.values()}
+
+    def add(self, stretch: Stretch) -> None:
+        key = (self._project[stretch.worktree], stretch.content)
+        self._size[stretch.content] = stretch.size_bytes
+        self._last[key] = max(self._last.get(key, -1), self._queue.last_of(stretch))
+        newest = self._queue.newest.get(stretch.worktree, 0)
+        if stretch.seq <= newest and (stretch.until is None or newest < stretch.until):
+            self._newest[key] = None
+
+    def hold(self, limit: Limit) -> str:
+        """Go along the queue until ``limit`` is held; why that is refused, empty if it is not."""
+        ranks = self._ranks(limit.project)
+        after = Counter[int]()  # bytes by the rank after which they are not needed
+        for content, rank in ranks.items():
+            after[rank] += self._size[content]
+        # what nothing needs already is a prune's, and frees space without anybody's loss
+        unneeded = after.pop(-1, 0)
+        used, may_go = sum(after.values()), sum(size for rank, size in after.items() if rank < _NEVER)
+        if limit.cause is Cause.MIN_FREE:
+            excess = limit.most_bytes - unneeded
+            if excess > may_go:
+                return f"min_free_bytes lacks {excess}, and all that may be forgotten takes {may_go}"
+        else:
+            excess = used - limit.most_bytes
+            least = self._newest_bytes(limit.project)
+            if least > limit.most_bytes:
+                return f"{limit.cause.value}_bytes is {limit.most_bytes}, and the newest checkpoints alone take {least}"
+        self._go_on(limit, ranks, after, excess)
+        return ""
+
+    def _go_on(self, limit: Limit, ranks: Mapping[int, int], after: Mapping[int, int], excess: int) -> None:
+        cut = -1
+        for rank in sorted(after):
+            if excess <= 0 or rank == _NEVER:
+                break
+            excess -= after[rank]
+            cut = rank
+        # in each project no further than brings something: one that is idle does not pay for another's growth
+        for (project, content), rank in self._last.items():
+            if ranks.get(content, _NEVER) <= cut and self.cut(project) < rank <= cut:
+                self.cuts[project].append((rank, limit.cause))
+
+    def cut(self, project: str) -> int:
+        """The last place in the queue that this project has gone to."""
+        return self.cuts[project][-1][0] if self.cuts[project] else -1
+
+    def _ranks(self, project: str | None) -> dict[int, int]:
+        """By content: the rank after which no project (or not this one) needs it, with what was cut so far."""
+        found: dict[int, int] = {}
+        for (name, content), rank in self._last.items():
+            if project in (None, name):
+                found[content] = max(found.get(content, -1), rank if rank > self.cut(name) else -1)
+        return found
+
+    def _newest_bytes(self, project: str | None) -> int:
+        return sum(self._size[content] for content in {c for name, c in self._newest if project in (None, name)})
+
+
+def _without(found: Plan, queue: _Queue, usage: _Usage, trees: Mapping[int, Tree], refused: Sequence[str]) -> Plan:
+    """``found`` without what the limits take."""
+    gone: dict[str, Cause] = {}
+    fine: dict[int, int] = {}
+    for rank, c in enumerate(queue.order):
+        cause = next((cause for cut, cause in usage.cuts[trees[c.worktree].project] if rank <= cut), None)
+        if cause is not None:
+            gone[c.id] = cause
+            if queue.is_recent[rank]:
+                fine[c.worktree] = max(c.seq, fine.get(c.worktree, 0))
+    return Plan(
+        keep={id_: why for id_, why in found.keep.items() if id_ not in gone},
+        forget={id_: cause for id_, cause in found.forget.items() if id_ not in gone},
+        release={**found.release, **gone},
+        fine=fine,
+        refused=tuple(refused),
+    )

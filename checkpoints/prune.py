@@ -1,0 +1,253 @@
+"""Frees what nothing needs any more: rows first, durably, then bytes. What is needed ``prunable.py`` decides.
+
+Every transaction is short, and between two of them others go first. Killed at any point, a prune has freed less: what it
+has begun the next one goes on with. Nothing that a read had found is deleted before that read has ended (``leases.py``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from openoxide.checkpoints import needed, prunable
+from openoxide.checkpoints.blobs import Blobs
+from openoxide.checkpoints.prunable import Needs, PackUse
+from openoxide.checkpoints.repack import repack
+from openoxide.checkpoints.rows import raw
+from openoxide.db import Database, Transaction
+from openoxide.errors import StoreFullError
+
+# what one transaction takes: a checkpoint waits for it (benchmarks, prune)
+_BATCH = 100
+_PAGE = 5_000
+# packs that are written anew together: versions of a path in two of them meet
+_PORTION_BYTES = 256 << 20
+# pages that stay for the next rows, and that one slice gives back
+_SPARE_PAGES, _SLICE_PAGES = 64, 32
+# a fold of the WAL that a commit of somebody else would have to do comes at a thousand pages
+_FOLD_EVERY = 4
+
+READS_GO_ON = "somebody reads: what that may need was left to the next prune"
+CLOCK = "the clock is not to be believed: no state was taken for older than a day"
+NO_ROOM = "there is no room to write rows: what needs none was freed, and the rest is left to the next prune"
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True, kw_only=True)
+class Pruned:
+    """What a prune freed. ``versions`` are rows of the timeline; ``damaged`` contents stay in their packs."""
+
+    versions: int = 0
+    contents: int = 0
+    big_bytes: int = 0
+    packs_deleted: int = 0
+    packs_rewritten: int = 0
+    damaged: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Prune:
+    """One prune of a home. ``breathe`` is called where others may go first, and may raise to end it; ``drained`` tells
+    whether the reads that have begun come to an end. ``given_up``: by worktree, up to which position a limit has given the
+    fine window up.
+    """
+
+    database: Database
+    blobs: Blobs
+    now_ms: int
+    clock_trusted: bool
+    breathe: Callable[[], None] = lambda: None
+    drained: Callable[[], bool] = lambda: True
+    given_up: Mapping[int, int] = field(default_factory=dict)
+    pruned: Pruned = field(default_factory=Pruned)
+    _commits: int = 0
+
+    def run(self) -> Pruned:
+        """Free it."""
+        # what needs no room comes first: it makes room for the rest
+        self._files()
+        try:
+            if not self.clock_trusted:
+                self.pruned.notes.append(CLOCK)
+            elif self._wait():
+                self._rows()
+            self._contents()
+            self._files()
+            self._packs()
+            self._pages()
+        except StoreFullError:
+            if not self.pruned.packs_deleted and not self.pruned.big_bytes:
+                raise
+            self.pruned.notes.append(NO_ROOM)
+        return self.pruned
+
+    def _wait(self) -> bool:
+        if self.drained():
+            return True
+        if READS_GO_ON not in self.pruned.notes:
+            self.pruned.notes.append(READS_GO_ON)
+        return False
+
+    def _files(self) -> None:
+        self.pruned.big_bytes += self.blobs.drop_bigs(self._wait)
+        self.pruned.packs_deleted += len(self.blobs.drop_packs(self._wait))
+
+    def _look(self, look: Callable[[Transaction], _T]) -> _T:
+        with self.database.looking() as db:
+            return look(db)
+
+    def _in_batches(self, items: Sequence[_T], act: Callable[[Transaction, Sequence[_T]], int | None]) -> int:
+        done = 0
+        for start in range(0, len(items), _BATCH):
+            with self.database.writing() as db:
+                done += act(db, items[start : start + _BATCH]) or 0
+            self._commits += 1
+            if self._commits % _FOLD_EVERY == 0:
+                self.database.fold_beside()
+            self.breathe()
+        return done
+
+    def _rows(self) -> None:
+        for gone in _superfluous(self.database, _needs(self.database, self.now_ms, self.given_up), self.breathe):
+            self.pruned.versions += self._in_batches(gone, needed.delete_rows)
+        self._in_batches(self._look(needed.unused_writers), needed.delete_writers)
+        self._in_batches(self._look(needed.unused_paths), needed.delete_paths)
+
+    def _contents(self) -> None:
+        def mark(db: Transaction, blobs: Sequence[int]) -> None:
+            needed.mark_contents(db, blobs, self.now_ms)
+
+        self._in_batches(self._look(needed.unmarked_contents), mark)
+        # named since: before the mark, and then it is found now; or after it, and then the mark has gone
+        dead, alive = self._look(needed.marked_contents)
+        self._in_batches(alive, lambda db, blobs: needed.mark_contents(db, blobs, None))
+        if dead and self._wait():
+            self.pruned.contents += self._in_batches(dead, needed.delete_contents)
+
+    def _packs(self) -> None:
+        uses = self._look(lambda db: needed.pack_uses(db, self.blobs.packs.sizes()))
+        for numbers in prunable.portions(prunable.worth_repacking(uses), _PORTION_BYTES):
+            done = repack(self.database, self.blobs, numbers, breathe=self.breathe, drained=self._wait)
+            self.pruned.packs_rewritten += len(done.removed & {*numbers})
+            self.pruned.packs_deleted += len(done.removed.difference(numbers))
+            self.pruned.damaged += len(done.damaged)
+
+    def _pages(self) -> None:
+        self.database.fold_beside()
+        free = self.database.free_pages()
+        while free > _SPARE_PAGES:
+            self.database.vacuum(min(_SLICE_PAGES, free - _SPARE_PAGES))
+            self.database.fold_beside()
+            self.breathe()
+            before, free = free, self.database.free_pages()
+            if free >= before:  # others use them as fast, or there is no room to
+                break
+
+
+def _needs(database: Database, now_ms: int, given_up: Mapping[int, int]) -> dict[int, Needs]:
+    with database.reading() as db:
+        worktrees = [row[0] for row in raw(db).execute("select id from worktree")]
+        return {worktree: needed.read_needs(db, worktree, now_ms, given_up.get(worktree, 0)) for worktree in worktrees}
+
+
+def _superfluous(
+    database: Database, needs: Mapping[int, Needs], breathe: Callable[[], None]
+) -> Iterator[list[tuple[int, int]]]:
+    """``(path id, seq)`` of rows that nothing needs, some paths at a time."""
+    authors, last = needed.Authors(), 0
+    while True:
+        with database.looking() as db:
+            paths = needed.paths_after(db, last, authors)
+        if not paths:
+            return
+        last = paths[-1].id
+        # a history that is deleted meanwhile has no needs and no rows
+        known = [path for path in paths if path.worktree in needs]
+        yield [
+            (path.id, seq)
+            for path in known
+            for seq in prunable.superfluous(path.rows, needs[path.worktree], is_database=path.is_database)
+        ]
+        breathe()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What a prune would free, counted without writing anything."""
+
+    versions: int
+    contents: int
+    freed_bytes: int
+    packs: int
+    notes: tuple[str, ...] = ()
+
+
+def forecast(
+    database: Database,
+    blobs: Blobs,
+    now_ms: int,
+    *,
+    clock_trusted: bool,
+    breathe: Callable[[], None] = lambda: None,
+    given_up: Mapping[int, int] | None = None,
+) -> Forecast:
+    """The bytes are those of files that go or shrink, not of contents whose packs stay as they are."""
+    gone: set[tuple[int, int]] = set()
+    if clock_trusted:
+        for some in _superfluous(database, _needs(database, now_ms, given_up or {}), breathe):
+            gone.update(some)
+    with database.looking() as db:
+        alive = needed.named_elsewhere(db)
+    alive.update(blob for path, seq, blob in _every_row(database, breathe) if (path, seq) not in gone)
+    live: Counter[int] = Counter()
+    dead, big = 0, 0.0
+    for content in _every_content(database, breathe):
+        if content.blob not in alive:
+            dead += 1
+            big += content.stored_bytes if content.pack is None else 0
+        elif content.pack is not None:
+            live[content.pack] += int(content.stored_bytes)
+    with database.looking() as db:
+        uses = needed.pack_uses(db, blobs.packs.sizes())
+    after = [
+        PackUse(
+            number=use.number, size_bytes=use.size_bytes, live_bytes=live[use.number], versions_bytes=use.versions_bytes
+        )
+        for use in uses
+    ]
+    worth = [use for use in prunable.worth_repacking(after) if use.dead_bytes or use.versions_bytes]
+    return Forecast(
+        versions=len(gone),
+        contents=dead,
+        freed_bytes=int(big) + sum(min(use.freed_bytes, use.size_bytes) for use in worth),
+        packs=len(worth),
+        notes=() if clock_trusted else (CLOCK,),
+    )
+
+
+def _every_row(database: Database, breathe: Callable[[], None]) -> Iterable[tuple[int, int, int]]:
+    last = (-1, -1)
+    while True:
+        with database.looking() as db:
+            page = needed.contents_of_rows(db, last, _PAGE)
+        if not page:
+            return
+        yield from page
+        last = page[-1][:2]
+        breathe()
+
+
+def _every_content(database: Database, breathe: Callable[[], None]) -> Iterable[needed.ContentSize]:
+    last = 0
+    while True:
+        with database.looking() as db:
+            page = needed.content_sizes(db, last, _PAGE)
+        if not page:
+            return
+        yield from page
+        last = page[-1].blob
+        breathe()

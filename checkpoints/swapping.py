@@ -1,0 +1,109 @@
+"""One ``timeline.db`` in the place of another, such that a kill at any moment leaves one of them, whole.
+
+A new one is written as ``timeline.db.repairing``. Once it is durable it gets the name ``timeline.db.repaired``: from then on
+it is the store, and whoever comes next puts it in its place first. A WAL belongs to the old file alone (its frames would be
+taken into any other), so it goes before the new file comes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+
+from openoxide.fileio import fsync_folder, write_all
+
+_SIDES = ("-wal", "-shm", "-journal")
+_CHUNK = 1 << 20
+
+
+def repairing(file: Path) -> Path:
+    """Where the new file is written."""
+    return file.with_name(file.name + ".repairing")
+
+
+def _repaired(file: Path) -> Path:
+    return file.with_name(file.name + ".repaired")
+
+
+def is_waiting(file: Path) -> bool:
+    """Whether a new one stands beside it that is to take its place."""
+    return _repaired(file).exists()
+
+
+def copy_database(file: Path, to: Path) -> None:
+    """A durable copy of a database that others may be writing: by SQLite where it can read it, with its WAL taken in, else
+    byte by byte with its WAL beside it. Raises OSError.
+    """
+    try:
+        _copy_by_sqlite(file, to)
+    # it quotes what it read, and Python cannot decode the text of the error then
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if "disk is full" in str(error):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        for side in _SIDES:
+            Path(f"{to}{side}").unlink(missing_ok=True)
+        for side in ("", "-wal"):
+            if os.path.exists(f"{file}{side}"):
+                _copy(Path(f"{file}{side}"), Path(f"{to}{side}"))
+    _sync(to)
+    fsync_folder(to.parent)
+
+
+def _copy_by_sqlite(file: Path, to: Path) -> None:
+    os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    wal = Path(f"{file}-wal")
+    # else SQLite would make side files beside a database that nobody has open
+    alone = "" if wal.exists() and wal.stat().st_size else "&immutable=1"
+    uri = f"{file.absolute().as_uri()}?mode=ro{alone}"
+    with closing(sqlite3.connect(uri, uri=True)) as source, closing(sqlite3.connect(to)) as target:
+        source.backup(target)
+        # else the copy would be one that wants a WAL beside it
+        target.execute("pragma journal_mode = delete")
+
+
+def _copy(file: Path, to: Path) -> None:
+    to.unlink(missing_ok=True)
+    fd = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with open(file, "rb") as source:
+            while chunk := source.read(_CHUNK):
+                write_all(fd, chunk)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync(file: Path) -> None:
+    fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def commit(file: Path) -> None:
+    """What stands at :func:`repairing` is ``file`` from now on. The caller holds the home's lock."""
+    _sync(repairing(file))
+    # the point of no return
+    os.rename(repairing(file), _repaired(file))
+    fsync_folder(file.parent)
+    finish(file)
+
+
+def finish(file: Path) -> None:
+    """Put a new file in its place if a kill came before that; delete one that was not finished. The caller holds the home's
+    lock.
+    """
+    if _repaired(file).exists():
+        for side in _SIDES:
+            Path(f"{file}{side}").unlink(missing_ok=True)
+        # a WAL that came back with the power would be taken into the new file
+        fsync_folder(file.parent)
+        os.rename(_repaired(file), file)
+        fsync_folder(file.parent)
+    for side in ("", *_SIDES):
+        with suppress(FileNotFoundError):
+            os.unlink(f"{repairing(file)}{side}")

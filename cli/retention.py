@@ -1,0 +1,80 @@
+"""What expires, and what does not, as text for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from openoxide.cli.units import ago, count, duration, local, until
+from openoxide.daemon.protocol import printable
+from openoxide.ids import short
+
+if TYPE_CHECKING:
+    from openoxide.daemon.protocol.checkpoints import ExpireAnswer, ExpiredObject
+    from openoxide.daemon.protocol.health import JobObject, RetentionObject, StatusAnswer
+
+MOST_LINES = 20
+_CAUSES = {
+    "expired": "its time is over",
+    "thinned": "thinned",
+    "trash_days": "out of trash",
+    "quota": "over quota_bytes",
+    "total_quota": "over total_quota_bytes",
+    "min_free": "under min_free_bytes",
+}
+
+
+def expire(answer: ExpireAnswer, *, verbose: bool = False) -> str:
+    """What went, or would go, by project and with its cause, and how much stays why."""
+    lines = [f"  - {_going(item)}" for item in answer["forgotten"]]
+    lines += [f"  x {_going(item)}" for item in answer["released"]]
+    shown = (
+        lines
+        if verbose or len(lines) <= MOST_LINES
+        else [*lines[:MOST_LINES], f"  ... and {len(lines) - MOST_LINES} more"]
+    )
+    to_trash, out = count(len(answer["forgotten"]), "checkpoint"), count(len(answer["released"]), "checkpoint")
+    shown.append(f"{'plan: ' if answer['dry_run'] else ''}{to_trash} into trash, {out} out of the store")
+    stay = Counter(item["reason"] for item in answer["kept"])
+    if stay:
+        shown.append("kept: " + ", ".join(f"{number} {reason}" for reason, number in sorted(stay.items())))
+    shown += [printable(note) for note in answer["notes"]]
+    return "\n".join([*shown, *paused(answer["retention"])])
+
+
+def _going(item: ExpiredObject) -> str:
+    cause = _CAUSES.get(item["reason"], item["reason"])
+    name = f"  {printable(item['name'])}" if item["name"] else ""
+    sealed = local(item["created_at"])
+    return f"#{item['number']} ({short(item['id'])})  {sealed}  {item['trigger']}{name}  {cause}  {printable(item['root'])}"
+
+
+def paused(retention: RetentionObject) -> list[str]:
+    """Why nothing expires, and what helps; nothing where it does."""
+    if not retention["paused"]:
+        return []
+    return [f"nothing expires: {printable(retention['why'])}", f"{printable(retention['hint'])}"]
+
+
+def status(answer: StatusAnswer, now: datetime, *, verbose: bool) -> Iterator[tuple[str, str]]:
+    """The lines of ``status``, with their names: a pause, limits that are not held, jobs that fail or (``verbose``) all."""
+    # a daemon of an earlier day says nothing of them
+    if "retention" in answer:
+        for line in paused(answer["retention"]):
+            yield "retention", line
+        for text in answer["retention"]["refused"]:
+            yield "limit", f"not held: {text}"
+    for job in answer.get("jobs", ()):
+        if job["failures"]:
+            yield "job", f"{job['name']} failed {count(job['failures'], 'time')}: {job['error']}{_next(job, now)}"
+        elif verbose:
+            last = f"last {ago(job['last_run_at'], now)}" if job["last_run_at"] else "not done yet"
+            yield "job", f"{job['name']}, every {duration(job['every_ms'])}, {last}{_next(job, now)}"
+
+
+def _next(job: JobObject, now: datetime) -> str:
+    if job["running"]:
+        return ", runs now"
+    return f", next {until(job['next_run_at'], now)}" if job["next_run_at"] else ""

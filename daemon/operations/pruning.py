@@ -1,0 +1,111 @@
+"""``prune``: free the bytes that nothing needs any more, by hand and by the clock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING
+
+from openoxide.checkpoints import expiry
+from openoxide.checkpoints.prune import Prune, Pruned, forecast
+from openoxide.daemon.operations.breathing import Breath
+from openoxide.daemon.protocol.health import PruneAnswer
+from openoxide.daemon.requests import Request, flag
+from openoxide.errors import ConflictError
+from openoxide.paths import Home
+
+if TYPE_CHECKING:
+    from openoxide.daemon.server import Reporter
+    from openoxide.daemon.service import Service
+
+# a restore of a large tree may take longer; what it may need is left to the next prune
+DRAIN_SECONDS = 30
+TELL_EVERY = 1_000
+
+
+def prune(service: Service, request: Request, report: Reporter) -> PruneAnswer:
+    """``prune``. A dry run writes nothing; the rest counts what the files of the home really gave back."""
+    if flag(request, "dry_run"):
+        return _forecast(service, report)
+    before = _blocks(service.home)
+    pruned = prune_store(service, report)
+    return {
+        "ok": True,
+        "dry_run": False,
+        "freed_bytes": max(0, before - _blocks(service.home)),
+        "versions": pruned.versions,
+        "contents": pruned.contents,
+        "packs": pruned.packs_deleted + pruned.packs_rewritten,
+        "damaged": pruned.damaged,
+        "notes": pruned.notes,
+    }
+
+
+def prune_store(service: Service, report: Reporter | None = None) -> Pruned:
+    """What the scheduler calls. Raises ConflictError while another prune is at work."""
+    blobs = service.timeline.blobs
+    if not blobs.pruning.acquire(blocking=False):
+        raise ConflictError("a prune is at work already", hint="wait for its end")
+    try:
+        return Prune(
+            database=service.timeline.database,
+            blobs=blobs,
+            now_ms=service.clock.now_ms(),
+            clock_trusted=service.clock_mark.look().trusted,
+            given_up=_given_up(service),
+            breathe=_breathing(service, report),
+            drained=lambda: blobs.leases.drained(DRAIN_SECONDS, service.stop_requested.is_set),
+        ).run()
+    finally:
+        blobs.pruning.release()
+
+
+def _breathing(service: Service, report: Reporter | None) -> Callable[[], None]:
+    breathe, done = Breath("prune", service.stop_requested.is_set), count(1)
+
+    def tell() -> None:
+        breathe()
+        # a daemon that tells nothing for long counts as one that hangs (daemon.caller)
+        if (number := next(done)) % TELL_EVERY == 0 and report is not None:
+            report({"stage": "pruning", "done": number, "total": number, "bytes": 0})
+
+    return tell
+
+
+def _given_up(service: Service) -> dict[int, int]:
+    with service.timeline.database.looking() as db:
+        return expiry.fine_given_up(db)
+
+
+def _forecast(service: Service, report: Reporter) -> PruneAnswer:
+    found = forecast(
+        service.timeline.database,
+        service.timeline.blobs,
+        service.clock.now_ms(),
+        clock_trusted=service.clock_mark.look().trusted,
+        given_up=_given_up(service),
+        breathe=_breathing(service, report),
+    )
+    return {
+        "ok": True,
+        "dry_run": True,
+        "freed_bytes": found.freed_bytes,
+        "versions": found.versions,
+        "contents": found.contents,
+        "packs": found.packs,
+        "damaged": 0,
+        "notes": list(found.notes),
+    }
+
+
+def _blocks(home: Home) -> int:
+    """What the store takes on the disk, in bytes."""
+    size = 0
+    for directory, _, names in os.walk(home.folder):
+        for name in names:
+            try:
+                size += os.lstat(os.path.join(directory, name)).st_blocks * 512
+            except FileNotFoundError:  # a pack that was dropped, a copy that came to its end
+                continue
+    return size

@@ -1,0 +1,170 @@
+"""A checkpoint that is damaged is refused with the paths that it cannot give back; the rest stays usable, and with ``partial``
+all that is sound comes back.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from openoxide.daemon.mending import repair
+from openoxide.errors import StoreDamagedError
+from tests.kit.box import Box
+from tests.kit.recorded import wait_for_full_pass
+
+NAMES = ("a", "b", "c")
+
+
+@pytest.fixture
+def box(tmp_path):
+    """Three files, each with a second content, in two packs: that of the first ones is the first."""
+    before = os.umask(0o077)
+    box = Box(tmp_path)
+    for name in NAMES:
+        (box.root / name).write_text(f"first {name}\n")
+    box.watch()
+    box.stop()
+    box.start()
+    box.watch()
+    wait_for_full_pass(box)  # else it may seal in the middle of the writing
+    for name in NAMES:
+        (box.root / name).write_text(f"second {name}\n")
+    box.checkpoint("second")
+    yield box
+    box.stop()
+    os.umask(before)
+
+
+def changed_while_stopped(box, change):
+    """``change`` a stopped store, then repair it."""
+    box.stop()
+    (box.home.folder / "oxided.lock").touch(0o600)
+    change(box.home)
+    answer = repair(box.home, dry_run=False, report=lambda _: None)
+    box.start()
+    box.watch()
+    wait_for_full_pass(box)
+    return answer
+
+
+def bend_a_state(home):
+    """The first state of a has another mode than the one that was sealed."""
+    with closing(sqlite3.connect(home.timeline_db)) as db, db:
+        db.execute("update version set mode = mode + 1 where seq = (select min(seq) from version join path on id = version.path"
+                   " where path.path = x'61')")  # fmt: skip
+
+
+def lose_a_pack(home):
+    min(home.blobs.glob("*.pack")).unlink()
+
+
+def reads(box):
+    return [(box.root / name).read_text() for name in NAMES]
+
+
+def test_a_checkpoint_whose_sum_is_another_is_refused_with_what_nobody_can_tell(box):
+    answer = changed_while_stopped(box, bend_a_state)
+    assert answer["lost"][0]["affected"][0]["checkpoints"] == [1]
+
+    with pytest.raises(StoreDamagedError, match="checkpoint 1 is damaged") as refused:
+        box.rewind("1", dry_run=True)
+
+    # b and c changed since, too: no later checkpoint proves what they were
+    assert refused.value.details["paths"] == ["a", "b", "c"]
+    assert reads(box) == ["second a\n", "second b\n", "second c\n"]
+    with pytest.raises(StoreDamagedError):
+        box.call("restore", checkpoint="1", to=str(box.root.parent / "then"))
+    assert not (box.root.parent / "then").exists()
+
+
+def test_what_a_later_checkpoint_proves_is_not_in_doubt(tmp_path):
+    with Box(tmp_path) as box:
+        (box.root / "a").write_text("first a\n")
+        (box.root / "still").write_text("still\n")
+        box.watch()
+        for content in ("second", "third"):
+            (box.root / "a").write_text(f"{content} a\n")
+            box.checkpoint()
+        (box.root / "still").write_text("changed\n")
+        box.checkpoint()
+        changed_while_stopped(box, bend_a_state)
+
+        with pytest.raises(StoreDamagedError) as refused:
+            box.rewind("1")
+        answer = box.rewind("1", partial=True)
+
+        assert refused.value.details["paths"] == ["a"]
+        assert [(entry["path"], entry["reason"]) for entry in answer["conflicts"]] == [("a", "damaged")]
+        assert ((box.root / "a").read_text(), (box.root / "still").read_text()) == ("third a\n", "still\n")
+        box.rewind("2")  # a sound one
+        assert (box.root / "a").read_text() == "second a\n"
+
+
+def test_contents_that_are_lost_are_left_out_and_all_else_comes_back(box):
+    (box.root / "new").write_text("new\n")
+    box.checkpoint("with new")
+    (box.root / "new").unlink()
+    answer = changed_while_stopped(box, lose_a_pack)
+    assert answer["newly_lost"] == 3
+
+    with pytest.raises(StoreDamagedError) as refused:
+        box.rewind("1")
+    assert refused.value.details["paths"] == ["a", "b", "c"]
+    partial = box.rewind("1", partial=True)
+    assert {(entry["path"], entry["reason"]) for entry in partial["conflicts"]} == {(name, "damaged") for name in NAMES}
+    assert reads(box) == ["second a\n", "second b\n", "second c\n"]
+
+    box.rewind("with new")
+    assert (box.root / "new").read_text() == "new\n"
+
+
+def test_a_copy_is_all_that_can_be_had(box):
+    (box.root / "d").write_text("d\n")
+    box.checkpoint("with d")
+    (box.root / "a").write_text("third a\n")
+    changed_while_stopped(box, lambda home: sorted(home.blobs.glob("*.pack"))[1].unlink())
+    to = box.root.parent / "then"
+
+    with pytest.raises(StoreDamagedError) as refused:
+        box.call("restore", checkpoint="with d", to=str(to))
+    answer = box.call("restore", checkpoint="with d", to=str(to), force=True, partial=True)
+
+    # all but a are still in the tree, where the repair found them
+    assert refused.value.details["paths"] == ["a"]
+    assert [(entry["path"], entry["reason"]) for entry in answer["skipped"]] == [("a", "damaged")]
+    assert sorted(entry.name for entry in to.iterdir()) == ["b", "c", "d"]
+
+
+def test_damage_that_nobody_has_marked_yet_is_met_alike(box):
+    """Without a repair: one content of three is damaged in its pack."""
+    pack = min(box.home.blobs.glob("*.pack"))
+    data = bytearray(pack.read_bytes())
+    data[-1] ^= 0xFF
+    pack.write_bytes(data)
+    with pytest.raises(StoreDamagedError) as refused:
+        box.rewind("1")
+    bad = refused.value.details["paths"]
+
+    answer = box.rewind("1", partial=True)
+
+    assert [entry["path"] for entry in answer["conflicts"]] == bad
+    assert [entry["path"] for entry in answer["restored"]] == [name for name in NAMES if name not in bad]
+
+
+def test_a_folder_that_is_in_doubt_keeps_what_would_go_into_it(tmp_path):
+    with Box(tmp_path) as box:
+        (box.root / "a").mkdir()
+        (box.root / "a" / "file").write_text("in it\n")
+        box.watch()
+        (box.root / "a" / "file").unlink()
+        (box.root / "a").rmdir()
+        box.checkpoint()
+        changed_while_stopped(box, bend_a_state)
+
+        answer = box.rewind("1", partial=True)
+
+        assert {entry["path"] for entry in answer["conflicts"]} == {"a", "a/file"}
+        assert not (box.root / "a").exists()
