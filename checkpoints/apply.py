@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from openoxide.checkpoints import journal
 from openoxide.checkpoints.exchange import Exchange
@@ -60,6 +60,13 @@ class Applied:
         }
 
 
+class Staged(NamedTuple):
+    """Steps whose new entries are staged."""
+
+    steps: tuple[Step, ...]
+    notes: tuple[str, ...] = ()
+
+
 class Applier:
     """Carries out the operations of one worktree. The caller holds the worktree's lock."""
 
@@ -67,21 +74,16 @@ class Applier:
         self._timeline = timeline
         self._tree = tree
 
-    def apply(self, operation: Operation, plan: RewindPlan) -> Applied:
-        """Stage and exchange. ``operation`` is prepared; its phase is ``swapping`` when this returns."""
+    def prepare(self, operation: Operation, plan: RewindPlan) -> Staged:
+        """Stage, durably; ``operation`` stays prepared, and no live path is touched."""
         steps = steps_of(plan)
-        try:
-            # the only copy of what will be displaced is in the tree until this has been checked
-            self._require_before(steps)
-            staged, notes = self._stage(operation, steps)
-            # the point of no return: with this commit the operation is settled by its steps, never silently undone
-            with self._timeline.database.writing() as db:
-                journal.commit_steps(db, operation.id, staged)
-        except BaseException:
-            with contextlib.suppress(OSError):  # the disk still refuses: the next start gives it up
-                self.give_up(operation)
-            raise
-        return self._swap(operation, staged, notes)
+        # the only copy of what will be displaced is in the tree until this has been checked
+        self._require_before(steps)
+        return Staged(*self._stage(operation, steps))
+
+    def exchange(self, operation: Operation, staged: Staged) -> Applied:
+        """Swap what was staged with what stands there. ``operation`` is ``swapping``."""
+        return self._swap(operation, staged.steps, staged.notes)
 
     def _require_before(self, steps: Sequence[Step]) -> None:
         """What will be displaced must be in the store, byte for byte. Raises StoreDamagedError that names what is not."""
@@ -291,6 +293,24 @@ class Applier:
     def tidy(self) -> None:
         """Remove the staging folder if it is empty."""
         remove_staging(self._tree)
+
+
+def apply_together(timeline: Timeline, shares: Sequence[tuple[Applier, Operation, RewindPlan]]) -> list[Applied]:
+    """Stage all of an operation, in each worktree that it concerns, then exchange. Each share is prepared; when this returns
+    its phase is ``swapping``.
+    """
+    try:
+        staged = [applier.prepare(operation, plan) for applier, operation, plan in shares]
+        # the point of no return: with this commit the operation is settled by its steps, never silently undone
+        with timeline.database.writing() as db:
+            for (_, operation, _), one in zip(shares, staged, strict=True):
+                journal.commit_steps(db, operation.id, one.steps)
+    except BaseException:
+        for applier, operation, _ in shares:
+            with contextlib.suppress(OSError):  # the disk still refuses: the next start gives it up
+                applier.give_up(operation)
+        raise
+    return [applier.exchange(operation, one) for (applier, operation, _), one in zip(shares, staged, strict=True)]
 
 
 def _left_alone(steps: tuple[Step, ...]) -> Applied:

@@ -233,6 +233,7 @@ def _release(db: Transaction, ids: Sequence[str]) -> None:
     # before the rows: SQLite may give their numbers again, and an operation would name somebody else's checkpoint
     for column in ("target", "before", "after"):
         raw(db).execute(f"update operation set {column} = null where {column} in {gone}", ids)  # noqa: S608
+    raw(db).execute(f"delete from position where checkpoint in {gone}", ids)  # noqa: S608
     raw(db).execute(f"delete from checkpoint where public_id in ({marks})", ids)  # noqa: S608
     drop_counts(db, ids)
 

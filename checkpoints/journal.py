@@ -152,8 +152,12 @@ def commit_steps(db: Transaction, operation: int, steps: Iterable[Step]) -> None
 
 
 def set_phase(db: Transaction, operation: int, phase: Phase) -> None:
-    """The operation has come to ``phase``."""
-    raw(db).execute("update operation set phase = ? where id = ?", (phase.value, operation))
+    """The operation has come to ``phase``, with what is bound to it, or it to, as long as that is open."""
+    raw(db).execute(
+        "update operation set phase = ?2 where id = ?1 or (phase in ('prepared', 'swapping', 'interrupted')"
+        " and (bound = ?1 or id = (select bound from operation where id = ?1)))",
+        (operation, phase.value),
+    )
 
 
 def finish(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from openoxide.checkpoints import journal, stored
 from openoxide.checkpoints.frames import ZSTD, head_bytes
-from openoxide.checkpoints.model import Certainty, Kind, sqlite_base
+from openoxide.checkpoints.model import MEMORY, Certainty, Kind, sqlite_base
 from openoxide.checkpoints.prunable import Author, Needs, PackUse, Row, fine_seq
 from openoxide.checkpoints.rows import SQLITE, batched, raw
 from openoxide.db import Transaction
@@ -76,7 +76,9 @@ def read_needs(db: Transaction, worktree: int, now_ms: int, given_up: int = 0) -
         "select session, min(seq) from checkpoint where worktree = ? and failed is null and session is not null group by session",
         (worktree,),
     )
-    fine = max(fine_seq(sealed, now_ms), given_up)
+    (kind,) = connection.execute("select kind from worktree where id = ?", (worktree,)).fetchone()
+    # of a memory every version is kept: what was noted and by whom is what it is for
+    fine = 0 if kind == MEMORY else max(fine_seq(sealed, now_ms), given_up)
     return Needs(positions=positions, fine_seq=fine if since is None else min(fine, since), sessions=dict(sessions))
 
 

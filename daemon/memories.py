@@ -27,7 +27,7 @@ from openoxide.checkpoints.model import (
     WindowKind,
     Worktree,
 )
-from openoxide.checkpoints.timeline import Beside
+from openoxide.checkpoints.timeline import Attribute, Beside
 from openoxide.checkpoints.tree import identity_of
 from openoxide.daemon.watched import Label, Watched, with_sure_writes, writer_between_windows
 from openoxide.db import Transaction
@@ -68,6 +68,8 @@ class Memories:
         self._lock = threading.Lock()
         self._held: dict[str, Watched] = {}
         self._searches: dict[str, Search] = {}
+        self._absent: set[str] = set()  # projects that were looked at and had none
+        self._newborn: set[int] = set()  # worktrees that came to be since
         self.generating = threading.Lock()  # whoever holds it asks for no other
 
     def directory(self, project: str) -> MemoryDirectory:
@@ -86,6 +88,7 @@ class Memories:
                 return None
             identity = identity_of(root)
         except OSError:
+            self._absent.add(project)
             return None
         with self._lock:
             held = self._held.get(project)
@@ -109,7 +112,10 @@ class Memories:
         with self._service.timeline.database.writing() as db:
             known = self._row(store.worktrees(db), wanted.project)
             if known is None:
-                return store.insert_worktree(db, wanted, now_ms)
+                made = store.insert_worktree(db, wanted, now_ms)
+                if wanted.project in self._absent:
+                    self._newborn.add(made.id)
+                return made
             there = replace(wanted, id=known.id)
             if (known.root, known.dev, known.ino, known.watching) != (there.root, there.dev, there.ino, True):
                 store.adopt_root(db, there, now_ms)
@@ -166,9 +172,27 @@ class Memories:
         except OpenOxideError as error:
             log.warning("who writes the memory of %s is not known: %s", project, error)
 
-    def _sync(self, memory: Watched) -> None:
+    def greet(self, memory: Watched) -> Attribute | None:
+        """Who made all that is in a memory which is watched from now on: one that came to be since it was looked for is of
+        those whose windows are open, any other is nobody's (None). The caller holds its lock; nothing of it is recorded.
+        """
+        if memory.worktree.id not in self._newborn:
+            return None
+        self._newborn.discard(memory.worktree.id)
+        for window in sorted(self._wanted(memory).values(), key=lambda window: window.id):
+            self._begin(memory, window, 0)
+        return writer_between_windows(memory.windows)
+
+    def _wanted(self, memory: Watched) -> dict[_Key, Window]:
         trees = [tree for tree in self._service.trees() if tree.worktree.project == memory.worktree.project]
-        wanted = {_key(window): window for tree in trees for window in tree.windows}
+        return {_key(window): window for tree in trees for window in tree.windows}
+
+    def _begin(self, memory: Watched, window: Window, seq: int) -> None:
+        parent = None if window.kind is WindowKind.TURN else self._turn(memory, window)
+        memory.begin_window(replace(window, parent=parent, began_seq=seq))
+
+    def _sync(self, memory: Watched) -> None:
+        wanted = self._wanted(memory)
         have = {_key(window): window for window in memory.windows}
         if wanted.keys() == have.keys():
             return
@@ -176,8 +200,7 @@ class Memories:
         memory.end_windows(frozenset(have[key].id for key in have.keys() - wanted.keys()), seq)
         # a turn before its tool calls
         for window in sorted((wanted[key] for key in wanted.keys() - have.keys()), key=lambda window: window.id):
-            parent = None if window.kind is WindowKind.TURN else self._turn(memory, window)
-            memory.begin_window(replace(window, parent=parent, began_seq=seq))
+            self._begin(memory, window, seq)
 
     def _turn(self, memory: Watched, tool: Window) -> int | None:
         with self._service.timeline.database.reading() as db:

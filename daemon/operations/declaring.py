@@ -37,6 +37,8 @@ def turn_begin(service: Service, request: Request, _report: Reporter) -> WindowA
     due_ms = number(request, "due_ms", least=0)
     with service.using(path(request)) as watched:
         session = text(request, "session")
+        # one that has come to be is of those who worked until now
+        service.memories.sync(watched.worktree.project)
         until_now = writer_between_windows(watched.windows)
         seq = watched.record()
         ended = [window for window in watched.windows if window.session == session]

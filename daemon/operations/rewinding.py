@@ -7,58 +7,39 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from openoxide.checkpoints import journal, rows, store
-from openoxide.checkpoints.apply import Applied, Applier, attribution
+from openoxide.checkpoints import journal, rows, sight, store
+from openoxide.checkpoints.apply import Applier
 from openoxide.checkpoints.doubt import damaged_checkpoint, doubtful
-from openoxide.checkpoints.gitposition import moved_since, read_git
 from openoxide.checkpoints.ignore import IGNORE_FILES
-from openoxide.checkpoints.journal import CHANGED, Operation, OperationKind, Outcome, OutcomeKind, Phase
+from openoxide.checkpoints.journal import Operation, OperationKind, Phase
 from openoxide.checkpoints.merging import Resolution
-from openoxide.checkpoints.model import DAMAGED, Checkpoint, Trigger, split
+from openoxide.checkpoints.model import DAMAGED, Checkpoint, Trigger, WindowKind, split
 from openoxide.checkpoints.plan import PARENT_NOT_DIRECTORY, RewindPlan, Scope, hold_back
 from openoxide.checkpoints.rewind import Request as PlanRequest
 from openoxide.checkpoints.rewind import plan_reverse, plan_rewind
-from openoxide.checkpoints.timeline import Attribute
-from openoxide.checkpoints.tree import go_on_here, identity_of
-from openoxide.daemon.answers import checkpoint_object, left_entries, outcome_entries, planned_outcomes, time_or_none
-from openoxide.daemon.operations.looking import holds, named_checkpoint, require_known
+from openoxide.daemon.answers import left_entries
+from openoxide.daemon.operations.carrying import Intent, Part, carry_out
+from openoxide.daemon.operations.looking import named_checkpoint, require_known
 from openoxide.daemon.operations.proposing import absences, typed
-from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.protocol.rewinds import RewindAnswer
 from openoxide.daemon.requests import Request, flag, number, optional_text, path, paths, text
-from openoxide.daemon.watched import Label, Watched, writer_between_windows
+from openoxide.daemon.watched import Label, Watched
 from openoxide.db import Transaction
 from openoxide.errors import (
     ConflictError,
     InterruptedOperationError,
     NotFoundError,
-    OpenOxideError,
     UsageError,
 )
-from openoxide.ids import ID_BYTES, letters, short
+from openoxide.ids import short
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
     from openoxide.daemon.service import Service
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
-    """What an operation is, before it has a plan. ``target``: what the user named; ``reverses``: what is taken back."""
-
-    kind: OperationKind
-    scope: Scope = Scope.ALL
-    exact: bool = False
-    touch: bool = False
-    partial: bool = False
-    resolution: Resolution = Resolution.KEEP
-    target: Checkpoint | None = None
-    reverses: Operation | None = None
-    notes: tuple[str, ...] = ()
 
 
 def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer:
@@ -77,7 +58,10 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
         intent = replace(intent, notes=(*intent.notes, *absent, *_remarks(plan, exact=intent.exact)))
         if intent.exact and plan.conflicts and intent.resolution is not Resolution.OVERWRITE:
             raise _refused_for(plan)
-        answer = _carry_out(service, watched, intent, plan, before, report)
+        code = Part(watched=watched, intent=intent, plan=plan, before=before, now_seq=now_seq)
+        with _memory_of(service, watched, wanted=flag(request, "memory")) as memory:
+            noted = _memory_part(service, memory, intent, request, dry_run=dry_run) if memory is not None else None
+            answer = carry_out(service, code, report, noted)
         if answer["conflicts"] and (ways := _ways_on(intent)):
             answer["hint"] = ways
         if dry_run:
@@ -249,7 +233,14 @@ def _reverse_one(
         target = store.CheckpointQuery(db, watched.worktree.id).by_row(reverses.before or 0)
         if target is not None:
             plan = _trusted(db, plan, target, in_part=False)
-    answer = _carry_out(service, watched, _reversal(kind, target, reverses), plan, before, report)
+    code = Part(watched=watched, intent=_reversal(kind, target, reverses), plan=plan, before=before, now_seq=now_seq)
+    with _bound_memory(service, watched, reverses) as (memory, bound):
+        noted = None
+        if memory is not None and bound is not None:
+            noted = _reversed_memory(service, memory, bound, kind, request, dry_run=dry_run)
+        answer = carry_out(service, code, report, noted)
+        if memory is None and bound is not None:
+            answer["notes"].append("the memory that it changed too is gone, and stays so")
     answer["reverses"] = reverses.public_id
     if dry_run:
         answer["plan_seq"] = now_seq
@@ -337,158 +328,86 @@ def _take_before(watched: Watched, *, full: bool, dry_run: bool) -> tuple[Checkp
     return sealed, sealed.seq if sealed is not None else watched.record()
 
 
-def _carry_out(
-    service: Service,
-    watched: Watched,
-    intent: Intent,
-    plan: RewindPlan,
-    before: Checkpoint | None,
-    report: Reporter,
-) -> RewindAnswer:
-    if before is None or not plan.changes:
-        return _answer(watched, intent, plan, planned_outcomes(plan, (), ()), before, None)
-    operation = _begin(service, watched, intent, before, plan)
-    report({"stage": intent.kind.value, "done": 0, "total": len(plan.changes), "bytes": 0})
-    with watched.open_tree() as tree:
-        applier = Applier(service.timeline, tree)
-        applied = applier.apply(operation, plan)
-        since = applier.verify(applied)
-    outcomes = planned_outcomes(plan, applied.left, since)
-    by = attribution(operation, applied.steps, writer_between_windows(watched.windows))
-    outcomes = [*conclude(service, watched, operation, Phase.DONE, applied, outcomes, by)]
-    service.background.submit(f"sweep {operation.id}", lambda: sweep_ended(service, watched))
-    notes = [*applied.notes, *_made_anew(service, watched)]
-    return _answer(watched, intent, plan, outcomes, before, operation, notes)
+# the memory's part
 
 
-def _made_anew(service: Service, watched: Watched) -> Iterator[str]:
-    """Watched projects inside this one whose root is another directory now, which nobody but the user may take for theirs."""
-    outer = watched.worktree.root
-    for inner in service.trees():
-        root = inner.worktree.root
-        with suppress(OSError):  # it is not there: that is told of by status
-            if root != outer and holds(outer, root) and not identity_of(root).same_as(inner.identity):
-                root_shown = os.fsdecode(root)
-                yield f"{root_shown} is watched too and is another directory now: {go_on_here(root_shown)}"
-
-
-def _begin(service: Service, watched: Watched, intent: Intent, before: Checkpoint, plan: RewindPlan) -> Operation:
-    merged = {
-        change.wanted.blob: change.merged for change in plan.merge if change.wanted.blob and change.merged is not None
-    }
-    blobs = service.timeline.blobs
-    stored = blobs.write(merged)
-    with service.timeline.database.writing() as db:
-        blobs.adopt(db, stored, merged)
-        checkpoints = store.CheckpointQuery(db, watched.worktree.id)
-        operation = Operation(
-            id=0,
-            public_id=letters(os.urandom(ID_BYTES)),
-            worktree=watched.worktree.id,
-            kind=intent.kind,
-            phase=Phase.PREPARED,
-            at_ms=service.clock.now_ms(),
-            boot_id=service.clock.boot_id(),
-            boot_ms=service.clock.boot_ms(),
-            scope=intent.scope.value,
-            exact=intent.exact,
-            touch=intent.touch,
-            reverses=intent.reverses.id if intent.reverses else None,
-            target=checkpoints.row_id(intent.target.id) if intent.target else None,
-            before=checkpoints.row_id(before.id),
-            summary=f"{len(plan.restore)} to restore, {len(plan.remove)} to remove, {len(plan.merge)} to merge",
-        )
-        begun = journal.begin(db, operation)
-        merging = [Outcome(kind=OutcomeKind.MERGING, path=c.path, blob=c.wanted.blob) for c in plan.merge]
-        journal.add_outcomes(db, begun.id, merging)
-        return begun
-
-
-def conclude(
-    service: Service,
-    watched: Watched,
-    operation: Operation,
-    phase: Phase,
-    applied: Applied,
-    outcomes: Sequence[Outcome],
-    by: Attribute,
-) -> Sequence[Outcome]:
-    """Record what the exchange did, seal the checkpoint after it, end the operation; what became of each path, as it was
-    recorded. The caller holds the lock.
+@contextmanager
+def _memory_of(service: Service, watched: Watched, *, wanted: bool) -> Iterator[Watched | None]:
+    """The memory of the project of ``watched``, attached and locked; None where there is none, or none is wanted. The caller
+    has the lock of ``watched``.
     """
-    try:
-        after = watched.seal(Label(trigger=Trigger.REWIND), by, applied.paths, applied.placed)
-        outcomes = _as_recorded(service, operation, after, outcomes)
-        with service.timeline.database.writing() as db:
-            row = store.CheckpointQuery(db, watched.worktree.id).row_id(after.id)
-            journal.finish(db, operation.id, phase, row, _summary(outcomes), outcomes)
-    except OpenOxideError as error:
-        error.hint = "the files are in place, the record is not: run `oxide-ctl rewind --continue` when this is mended"
-        raise
-    return outcomes
+    memory = service.memories.of(watched.worktree.project) if wanted else None
+    if memory is None:
+        yield None
+        return
+    with memory.lock:
+        service.attach(memory)
+        _refuse_while_interrupted(service, memory)
+        yield memory
 
 
-def _as_recorded(
-    service: Service, operation: Operation, after: Checkpoint, outcomes: Sequence[Outcome]
-) -> list[Outcome]:
-    """``outcomes``, where a path whose last row is not the operation's was changed by somebody since."""
-    done = {o.path for o in outcomes if o.kind in CHANGED}
+@contextmanager
+def _bound_memory(
+    service: Service, watched: Watched, reverses: Operation
+) -> Iterator[tuple[Watched | None, Operation | None]]:
+    """The memory, if ``reverses`` changed it too, and what it did there."""
     with service.timeline.database.reading() as db:
-        writers = rows.last_writers(db, operation.worktree, done, after.seq)
-    return [
-        o._replace(kind=OutcomeKind.CHANGED_SINCE, reason="written to after it was placed")
-        if o.path in done and writers[o.path].operation != operation.id
-        else o
-        for o in outcomes
-    ]
+        bound = journal.bound_to(db, reverses.id)
+    done = bound if bound is not None and bound.phase is Phase.DONE and bound.before and bound.after else None
+    with _memory_of(service, watched, wanted=done is not None) as memory:
+        yield memory, done
 
 
-def _summary(outcomes: Sequence[Outcome]) -> str:
-    counts = {kind: sum(1 for o in outcomes if o.kind is kind) for kind in OutcomeKind}
-    return ", ".join(f"{count} {kind.value.replace('_', ' ')}" for kind, count in counts.items() if count) or "nothing"
+def _memory_part(service: Service, memory: Watched, code: Intent, request: Request, *, dry_run: bool) -> Part:
+    """The plan for the memory: where it stood at the checkpoint, and by default only what the session of that wrote since."""
+    assert code.target is not None, "a rewind has a target"
+    before, now_seq = _take_before(memory, full=True, dry_run=dry_run)
+    # --exact is about the tree: a memory that is not asked for by its writer would lose what the user noted
+    scope = code.scope if not code.exact else Scope.SESSION if code.target.session else Scope.ALL
+    with service.timeline.database.reading() as db, memory.open_tree() as tree:
+        target_seq = _position(db, memory.worktree.id, code.target)
+        wanted = PlanRequest(
+            target_seq=target_seq,
+            now_seq=now_seq,
+            scope=scope,
+            session=code.target.session,
+            turn=_turn(db, memory.worktree.id, code.target),
+            resolution=code.resolution,
+            now_ns=service.clock.now_ms() * 1_000_000,
+        )
+        plan = plan_rewind(db, tree, memory.worktree.id, wanted, service.timeline.blobs.read)
+        agreed = number(request, "memory_seq", least=0)
+        plan = _as_agreed(db, memory.worktree.id, plan, agreed, now_seq)
+    intent = Intent(kind=code.kind, scope=scope, resolution=code.resolution)
+    return Part(watched=memory, intent=intent, plan=plan, before=before, now_seq=now_seq, target_seq=target_seq)
 
 
-def _answer(
-    watched: Watched,
-    intent: Intent,
-    plan: RewindPlan,
-    outcomes: Sequence[Outcome],
-    before: Checkpoint | None,
-    operation: Operation | None,
-    notes: Sequence[str] = (),
-) -> RewindAnswer:
-    now = read_git(watched.worktree.root)
-    done = {outcome.path for outcome in outcomes if outcome.kind in CHANGED}
-    return {
-        "ok": True,
-        "dry_run": before is None,
-        "operation": operation.public_id if operation else None,
-        "kind": intent.kind.value,
-        "scope": intent.scope.value,
-        "exact": intent.exact,
-        "checkpoint": checkpoint_object(intent.target) if intent.target else None,
-        "pre_rewind_checkpoint": checkpoint_object(before) if before else None,
-        "restored": outcome_entries(outcomes, OutcomeKind.RESTORED),
-        "removed": outcome_entries(outcomes, OutcomeKind.REMOVED),
-        "merged": outcome_entries(outcomes, OutcomeKind.MERGED),
-        "kept": outcome_entries(outcomes, OutcomeKind.KEPT),
-        "conflicts": outcome_entries(outcomes, OutcomeKind.CONFLICT),
-        "skipped": outcome_entries(outcomes, OutcomeKind.SKIPPED),
-        "changed_since": outcome_entries(outcomes, OutcomeKind.CHANGED_SINCE),
-        "notes": [*intent.notes, *notes],
-        "untouched": plan.untouched,
-        "insertions_bytes": sum(change.wanted.size for change in plan.changes if change.path in done),
-        "deletions_bytes": sum(change.now.size for change in plan.changes if change.path in done),
-        "undoable_until": time_or_none(before.expires_at_ms) if before else None,
-        "git_note": moved_since(intent.target.git, now) if intent.target else "",
-    }
+def _position(db: Transaction, memory: int, target: Checkpoint) -> int:
+    """Where the memory stood at a checkpoint of the code. One from before there was a memory: nothing stood there."""
+    known = store.position_of(db, target.id, memory)
+    if known is not None:
+        return known
+    # before it: what was sealed along with it is what a position would say
+    last = store.CheckpointQuery(db, memory).at_moment(target.created_at_ms - 1)
+    return last.seq if last is not None else 0
 
 
-def answer_of(service: Service, watched: Watched, operation: Operation, outcomes: Sequence[Outcome]) -> RewindAnswer:
-    """The answer for an operation that was settled later."""
-    with service.timeline.database.reading() as db:
-        checkpoints = store.CheckpointQuery(db, watched.worktree.id)
-        before = checkpoints.by_row(operation.before or 0)
-        target = checkpoints.by_row(operation.target or 0)
-    intent = Intent(kind=operation.kind, scope=Scope(operation.scope), exact=operation.exact, target=target)
-    return _answer(watched, intent, RewindPlan(), outcomes, before, operation)
+def _turn(db: Transaction, memory: int, target: Checkpoint) -> int:
+    """The memory's own window of the turn that ``target`` was sealed for; 0, which none is, where it had none."""
+    known = sight.session_windows(db, memory, target.session or "")
+    turns = [w.id for w in known if w.kind is WindowKind.TURN and w.prompt == target.prompt]
+    return turns[-1] if turns else 0
+
+
+def _reversed_memory(
+    service: Service, memory: Watched, reverses: Operation, kind: OperationKind, request: Request, *, dry_run: bool
+) -> Part:
+    before, now_seq = _take_before(memory, full=False, dry_run=dry_run)
+    with service.timeline.database.reading() as db, memory.open_tree() as tree:
+        plan = plan_reverse(db, tree, reverses, now_seq)
+        agreed = number(request, "memory_seq", least=0)
+        plan = _as_agreed(db, memory.worktree.id, plan, agreed, now_seq)
+        target = store.CheckpointQuery(db, memory.worktree.id).by_row(reverses.before or 0)
+    intent = Intent(kind=kind, reverses=reverses)
+    seq = target.seq if target is not None else 0
+    return Part(watched=memory, intent=intent, plan=plan, before=before, now_seq=now_seq, target_seq=seq)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import journal
 from openoxide.checkpoints.apply import Applied, Applier, attribution, returned
-from openoxide.checkpoints.journal import Operation, Outcome, OutcomeKind, Phase
+from openoxide.checkpoints.journal import OPEN_PHASES, Operation, Outcome, OutcomeKind, Phase
 from openoxide.checkpoints.model import Kind, Trigger
 from openoxide.checkpoints.steps import Step
 from openoxide.checkpoints.timeline import Attribute, by_nobody
-from openoxide.daemon.operations import rewinding
+from openoxide.daemon.operations.carrying import Ended, answer_of, conclude, memory_answer_of, sweep_soon
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.protocol.rewinds import RewindAnswer
 from openoxide.daemon.requests import Request, path, text
@@ -42,9 +44,12 @@ def settle_at_start(service: Service, watched: Watched, progress: FullPassProgre
         for operation in begun:
             attribute = attribution(operation, _steps(service, operation), attribute)
         label = Label(trigger=Trigger.MANUAL if progress else Trigger.QUIET, only_if_changed=True)
-        watched.full_pass(label, attribute if begun else None, progress)
+        first = service.memories.greet(watched) if watched.worktree.is_memory else None
+        watched.full_pass(label, attribute if begun else first, progress)
     for operation in begun:
-        _settle_begun(service, watched, operation)
+        # what is bound to an operation on the code is settled with that one
+        if operation.bound is None:
+            _settle_begun(service, watched, operation)
     sweep_ended(service, watched)
 
 
@@ -74,24 +79,66 @@ def _steps(service: Service, operation: Operation) -> tuple[Step, ...]:
         return journal.steps(db, operation.id)
 
 
-def finish_forward(service: Service, watched: Watched, operation: Operation) -> list[Outcome]:
-    """Do what is left of an operation and record it. The caller holds the lock."""
+def finish_forward(
+    service: Service, watched: Watched, operation: Operation
+) -> list[tuple[Watched, Operation, list[Outcome]]]:
+    """Do what is left of an operation, in the memory too if it is about that, and record it. The caller holds the lock."""
+    with _shares(service, watched, operation) as shares:
+        return _concluded(service, [_forward(service, *share) for share in shares], Phase.DONE)
+
+
+def _forward(service: Service, watched: Watched, operation: Operation) -> Ended:
     with watched.open_tree() as tree:
         applier = Applier(service.timeline, tree)
         applied = applier.continue_operation(operation)
         since = applier.verify(applied)
     outcomes = _outcomes_of_steps(applied, {left.path for left in since}, _merging(service, operation))
     by = attribution(operation, applied.steps, by_nobody)
-    return [*rewinding.conclude(service, watched, operation, Phase.DONE, applied, outcomes, by)]
+    return Ended(watched=watched, operation=operation, applied=applied, outcomes=outcomes, by=by)
 
 
-def finish_backward(service: Service, watched: Watched, operation: Operation) -> list[Outcome]:
-    """Take back what was done of an operation and record it. The caller holds the lock."""
+def finish_backward(
+    service: Service, watched: Watched, operation: Operation
+) -> list[tuple[Watched, Operation, list[Outcome]]]:
+    """Take back what was done of an operation, in the memory too, and record it. The caller holds the lock."""
+    with _shares(service, watched, operation) as shares:
+        return _concluded(service, [_backward(service, *share) for share in shares], Phase.ABORTED)
+
+
+def _backward(service: Service, watched: Watched, operation: Operation) -> Ended:
     with watched.open_tree() as tree:
         applied = Applier(service.timeline, tree).abort_operation(operation)
     outcomes = [Outcome(kind=OutcomeKind.CONFLICT, path=left.path, reason=left.reason) for left in applied.left]
     by = returned(operation, applied.steps, by_nobody)
-    return [*rewinding.conclude(service, watched, operation, Phase.ABORTED, applied, outcomes, by)]
+    return Ended(watched=watched, operation=operation, applied=applied, outcomes=outcomes, by=by)
+
+
+def _concluded(
+    service: Service, ended: Sequence[Ended], phase: Phase
+) -> list[tuple[Watched, Operation, list[Outcome]]]:
+    outcomes = conclude(service, ended, phase)
+    return [(one.watched, one.operation, found) for one, found in zip(ended, outcomes, strict=True)]
+
+
+@contextmanager
+def _shares(service: Service, watched: Watched, operation: Operation) -> Iterator[list[tuple[Watched, Operation]]]:
+    """``operation`` and what is bound to it, with the memory that is about locked."""
+    with service.timeline.database.reading() as db:
+        bound = journal.bound_to(db, operation.id)
+    if bound is None or bound.phase not in OPEN_PHASES:
+        yield [(watched, operation)]
+        return
+    memory = service.memories.of(watched.worktree.project)
+    if memory is None or memory.worktree.id != bound.worktree:
+        # nothing is there that it could be done to; what was displaced is in the checkpoint before it
+        with service.timeline.database.writing() as db:
+            journal.finish(db, bound.id, Phase.ABORTED, None, "the memory was gone", ())
+            journal.drop_steps(db, bound.id)
+        yield [(watched, operation)]
+        return
+    with memory.lock:
+        service.attach(memory)
+        yield [(watched, operation), (memory, bound)]
 
 
 def _merging(service: Service, operation: Operation) -> set[bytes]:
@@ -125,10 +172,11 @@ def settle(service: Service, request: Request, _report: Reporter) -> RewindAnswe
         begun = [o for o in _open_operations(service, watched) if o.phase is not Phase.PREPARED]
         if not begun:
             raise NotFoundError("there is no interrupted operation", hint="run `oxide-ctl operations` for the others")
-        operation = begun[-1]
-        if action == "continue":
-            outcomes = finish_forward(service, watched, operation)
-        else:
-            outcomes = finish_backward(service, watched, operation)
-        service.background.submit(f"sweep {operation.id}", lambda: sweep_ended(service, watched))
-        return rewinding.answer_of(service, watched, operation, outcomes)
+        finish = finish_forward if action == "continue" else finish_backward
+        ended = finish(service, watched, begun[-1])
+        for tree, operation, _ in ended:
+            sweep_soon(service, tree, operation)
+        answer = answer_of(service, *ended[0])
+        if len(ended) > 1:
+            answer["memory"] = memory_answer_of(*ended[1])
+        return answer

@@ -16,6 +16,24 @@ class LateEntry(PathEntry):
     checkpoint: str | None
 
 
+class MemoryPart(TypedDict):
+    """What the same operation does to the project's memory; ``version`` is the position that it goes back to, ``plan_seq`` as
+    of the answer it is in (given back as ``memory_seq``).
+    """
+
+    version: int
+    scope: str
+    restored: list[PathEntry]
+    removed: list[PathEntry]
+    merged: list[PathEntry]
+    kept: list[PathEntry]
+    conflicts: list[PathEntry]
+    skipped: list[PathEntry]
+    changed_since: list[PathEntry]
+    notes: list[str]
+    plan_seq: int
+
+
 class RewindAnswer(TypedDict):
     """``rewind``, ``undo`` and ``redo``, and their dry runs (``operation`` is None there). ``plan_seq`` is the position that
     a dry run looked at: given back with the request itself, whatever changed after it is a conflict. ``reverses``: the
@@ -47,6 +65,7 @@ class RewindAnswer(TypedDict):
     plan_seq: NotRequired[int]
     reverses: NotRequired[str]
     hint: NotRequired[str]
+    memory: NotRequired[MemoryPart]
 
 
 class OperationItem(TypedDict):

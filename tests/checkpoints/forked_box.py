@@ -29,6 +29,7 @@ STEPPING = (
     "journal.py",
     "syscalls.py",
     "rewinding.py",
+    "carrying.py",
     "settling.py",
     "db.py",
 )

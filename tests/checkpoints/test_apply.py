@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from openoxide.checkpoints import journal
-from openoxide.checkpoints.apply import Applier
+from openoxide.checkpoints.apply import Applier, apply_together
 from openoxide.checkpoints.exchange import Exchange
 from openoxide.checkpoints.journal import Operation, OperationKind, OutcomeKind, Phase
 from openoxide.checkpoints.model import STAGING_NAME, Trigger
@@ -206,7 +206,7 @@ def test_what_was_written_late_is_stored_before_staging_is_emptied(crash):
     timeline = crash.box.service.timeline
     with watched.open_tree() as tree:
         applier = Applier(timeline, tree)
-        applied = applier.apply(operation, plan)
+        applied = apply_together(applier._timeline, [(applier, operation, plan)])[0]
         (step,) = [step for step in applied.steps if step.path == b"changed"]
         (crash.box.root / os.fsdecode(STAGING_NAME) / "zzzz" / step.staged_name).write_bytes(b"late")
         with timeline.database.writing() as db:
@@ -228,7 +228,7 @@ def test_what_was_written_late_is_named_by_a_row_before_it_is_deleted_and_once(c
     timeline = crash.box.service.timeline
     with watched.open_tree() as tree:
         applier = Applier(timeline, tree)
-        applied = applier.apply(operation, plan)
+        applied = apply_together(applier._timeline, [(applier, operation, plan)])[0]
         (step,) = [step for step in applied.steps if step.path == b"changed"]
         folder = crash.box.root / os.fsdecode(STAGING_NAME) / "zzzz"
         with timeline.database.writing() as db:
@@ -281,7 +281,7 @@ class TestVerify:
         watched, plan, operation = crash.begin()
         with watched.open_tree() as tree:
             applier = Applier(crash.box.service.timeline, tree)
-            applied = applier.apply(operation, plan)
+            applied = apply_together(applier._timeline, [(applier, operation, plan)])[0]
             assert applied.left == ()
             assert applier.verify(applied) == []
             (crash.box.root / "changed").write_text("later")

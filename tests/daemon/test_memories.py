@@ -257,3 +257,12 @@ def test_the_state_before_a_mass_deletion_is_pinned(box):
     with box.service.timeline.database.reading() as db:
         pinned = [c for c in store.CheckpointQuery(db, memory(box).worktree.id).listing() if c.pinned]
     assert [c.id for c in pinned] == [before.id]
+
+
+def test_a_memory_that_was_there_before_is_nobodys(box):
+    place = folder(box)
+    (place / "MEMORY.md").write_text("old\n")
+    box.stop()
+    box.start()
+    box.call("turn_begin", prompt="p1", **AGENT)
+    assert [writer.certainty for writer in writers(box, "MEMORY.md")] == [Certainty.UNKNOWN]

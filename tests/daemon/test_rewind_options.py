@@ -12,7 +12,7 @@ import pytest
 from openoxide.checkpoints import journal
 from openoxide.checkpoints.apply import Applier
 from openoxide.checkpoints.steps import steps_of
-from openoxide.daemon.operations import rewinding
+from openoxide.daemon.operations import carrying, rewinding
 from openoxide.daemon.routes import routes
 from openoxide.errors import ConflictError, NotFoundError, StoreDamagedError, UsageError
 from tests.kit import FakeClock, tree_of
@@ -201,7 +201,8 @@ class TestConflicts:
         intent = rewinding._intent(service, watched, request)
         before, now_seq = rewinding._take_before(watched, full=False, dry_run=False)
         plan = rewinding._plan(service, watched, intent, (), now_seq, None)
-        operation = rewinding._begin(service, watched, intent, before, plan)
+        part = carrying.Part(watched=watched, intent=intent, plan=plan, before=before, now_seq=now_seq)
+        (operation,) = carrying.begin(service, [part])
         with watched.open_tree() as tree:
             staged, _ = Applier(service.timeline, tree)._stage(operation, steps_of(plan))
         with service.timeline.database.writing() as db:
