@@ -530,7 +530,6 @@ def test_what_is_not_built_fails_honestly(run, daemon, flags):
         "rewind --turn p --only --scope all --yes",
         "rewind --turn p --only --exact --yes",
         "diff a --stat --patch",
-        "prune",
         "share",
         "pin",
         "history",

@@ -138,7 +138,35 @@ def test_the_other_answers_do_what_they_say(after_a_turn, shell):
         assert said in "".join(shell(line) for line in lines), question
 
 
+def test_space_is_given_back_and_a_sound_store_needs_no_mending(after_a_turn, shell):
+    plan, prune = ANSWERS["Give space back"]
+    assert shell(plan).startswith("plan: ")
+    shell(agreed(prune))
+    mends, mend = ANSWERS["It is not: mend it"]
+    assert "nothing" in shell(mends)
+    assert "nothing" in shell(agreed(mend))
+
+
+def test_a_home_comes_back_from_a_copy_of_it(after_a_turn, shell, tmp_path):
+    backup, restore = ANSWERS["What if this disk dies?"]
+    copy = tmp_path / "disk" / "openoxide"
+    copy.parent.mkdir()
+    shell(backup.replace("/mnt/disk/openoxide", str(copy)))
+    shell(f"{restore} {copy} --home {tmp_path / 'other'} --yes")
+    assert (tmp_path / "other" / "timeline.db").is_file()
+
+
+def test_a_secret_leaves_the_home(after_a_turn, project, machine, shell):
+    (project / ".env").write_text("TOKEN=of a test\n")
+    machine.json("checkpoint")
+    (project / ".env").unlink()
+    (purge,) = ANSWERS["A secret was recorded"]
+    shell(agreed(purge))
+    assert not any(b"of a test" in path.read_bytes() for path in machine.home.rglob("*") if path.is_file())
+
+
 def test_every_answer_is_tried():
     elsewhere = {"Undo what it just did", "Take that back", "My file is gone"}
+    elsewhere |= {"Give space back", "It is not: mend it", "What if this disk dies?", "A secret was recorded"}
     elsewhere |= {"When did this line vanish, and who did it?", "Yesterday's version beside today's"}
     assert ANSWERS.keys() == SAID.keys() | elsewhere

@@ -229,7 +229,7 @@ def test_one_argument_too_many_comes_with_what_was_meant(line, hint):
     [
         ("", "no command was given"),
         ("sttus", "unknown command 'sttus'"),
-        ("prune", "`prune` is not built yet"),
+        ("share", "`share` is not built yet"),
         ("memory list", "`memory` is not built yet"),
         ("projects extra", "no such command 'extra'"),
         ("projects move a", "missing argument 'NEW'"),

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from openoxide.daemon.operations import checking
+from openoxide.daemon.operations import breathing, checking
 from openoxide.daemon.operations.checking import check_slice
 from openoxide.errors import FailedError
 from openoxide.fileio import make_private
@@ -85,7 +85,7 @@ def test_it_is_still_told_after_a_restart(box):
 
 
 def test_a_slice_ends_with_the_daemon(box, monkeypatch):
-    monkeypatch.setattr(checking, "_WORK_SECONDS", 0.0)
+    monkeypatch.setattr(breathing, "_WORK_SECONDS", 0.0)
     box.service.stop_requested.set()
 
     with pytest.raises(FailedError, match="the daemon ends"):

@@ -42,8 +42,19 @@ def test_the_store_of_the_version_before_goes_after_a_week(tmp_path, later_ms, l
     kept = kept_as(timeline, 0)
     kept.write_bytes(timeline.read_bytes())
     clock = FakeClock(now_ms=kept.stat().st_mtime_ns // 1_000_000 + later_ms)
+    clock.kept = True
     with Box(tmp_path, clock=clock):
         assert kept_stores(timeline).count(kept) == left
+
+
+def test_it_stays_where_the_clock_is_not_to_be_believed(tmp_path):
+    home = tmp_path / "home"
+    unpack(1, home)
+    timeline = home / "timeline.db"
+    kept = kept_as(timeline, 0)
+    kept.write_bytes(timeline.read_bytes())
+    with Box(tmp_path, clock=FakeClock(now_ms=kept.stat().st_mtime_ns // 1_000_000 + 2 * KEPT_MS)):
+        assert kept in kept_stores(timeline)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

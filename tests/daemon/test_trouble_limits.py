@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from openoxide.checkpoints.schema import MIGRATIONS
 from openoxide.errors import OpenOxideError
 from tests.daemon.trouble import (
     STAGING,
@@ -306,7 +307,7 @@ def test_a_store_of_a_newer_version_is_refused_and_left_as_it_is(stored, raise_t
     assert "upgrade" in caught.value.hint
     assert diff_trees(before, without_shared_memory(stored.home.folder)) == []
     with closing(sqlite3.connect(stored.home.timeline_db)) as db, db:
-        db.execute("pragma user_version = 1")
+        db.execute(f"pragma user_version = {len(MIGRATIONS)}")
     with Box(stored.home.folder.parent) as again:
         assert again.call("cat", checkpoint="1", file="plain") == b"first"
 

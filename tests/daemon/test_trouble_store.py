@@ -91,7 +91,7 @@ def test_what_could_not_be_recorded_while_it_was_held_is_recorded_by_itself(impa
         wait_until(lambda: box.call("log")["items"][0]["trigger"] == "quiet", DEADLINE_S)
 
         assert box.call("cat", checkpoint="last", file="file") == b"second"
-        assert box.call("status")["daemon"]["problems"] == []
+        wait_until(lambda: box.call("status")["daemon"]["problems"] == [], DEADLINE_S)
 
 
 # Rights that are lost while a daemon runs
