@@ -60,6 +60,19 @@ COMMANDS = {
     "undo": Entry("undo", "undo", "take back the last operations"),
     "redo": Entry("undo", "redo", "do again what undo took back"),
     "operations": Entry("undo", "operations", "list rewinds, undos and redos"),
+    "memory index": Entry("memory", "index", "print what an agent is given of MEMORY.md"),
+    "memory context": Entry("memory", "context", "print what an agent gets at the start of a session"),
+    "memory topics": Entry("memory", "topics", "list the topics of the memory"),
+    "memory read": Entry("memory", "read", "print a file of the memory"),
+    "memory save": Entry("memory", "save", "let a topic hold a text"),
+    "memory edit": Entry("memory", "edit", "replace, insert or append in a file of the memory"),
+    "memory delete": Entry("memory", "delete", "move a file of the memory to its trash"),
+    "memory rename": Entry("memory", "rename", "give a file of the memory another name"),
+    "memory search": Entry("memory", "search", "find words in the memory"),
+    "memory history": Entry("memory", "history", "list versions of the memory, and who wrote them"),
+    "memory blame": Entry("memory", "blame", "tell for each line who wrote it"),
+    "memory revert": Entry("memory", "revert", "bring a file of the memory back"),
+    "memory lint": Entry("memory", "lint", "look for what is wrong with the memory"),
     "uninstall": Entry("uninstall", "uninstall", "remove everything of ours"),
     "turn begin": Entry("windows", "turn_begin", "declare that an agent's turn begins"),
     "turn end": Entry("windows", "turn_end", "declare that it ended"),
@@ -68,7 +81,7 @@ COMMANDS = {
     "completion": Entry("completion", "completion", "print the completion script of a shell"),
 }
 
-NOT_BUILT = frozenset("resume fork export import share sessions memory agents service".split())
+NOT_BUILT = frozenset("resume fork export import share sessions agents service".split())
 
 EXIT_STATUS = {
     0: "done",

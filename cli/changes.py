@@ -13,7 +13,7 @@ from openoxide.daemon.protocol import printable
 
 if TYPE_CHECKING:
     from openoxide.daemon.protocol.checkpoints import DiffItem, StateObject
-    from openoxide.daemon.protocol.rewinds import RewindAnswer
+    from openoxide.daemon.protocol.rewinds import MemoryPart, RewindAnswer
 
 Style = Literal["stat", "name-status", "patch"]
 Group = Literal["restored", "removed", "merged", "conflicts", "kept", "skipped", "changed_since"]
@@ -54,7 +54,9 @@ def done(answer: RewindAnswer, word: str, *, zone: tzinfo | None = None, verbose
     """What a rewind, undo or redo did (``word``: rewound, undone, ...), and how it is taken back. Where there was
     nothing to do no operation was recorded, and the word would not be true.
     """
-    changed = any(answer[group] for group in ("restored", "removed", "merged", "changed_since"))
+    groups: tuple[Group, ...] = ("restored", "removed", "merged", "changed_since")
+    parts = [answer, *([answer["memory"]] if "memory" in answer else [])]
+    changed = any(part[group] for part in parts for group in groups)
     return "\n".join(
         [
             f"{word if changed else 'nothing changed'}: {_aim(answer)}",
@@ -82,7 +84,18 @@ def _body(answer: RewindAnswer, *, zone: tzinfo | None = None, verbose: bool) ->
         lines += shortened([f"  {mark} {entry(listed)}" for listed in answer[group]], verbose=verbose)
     notes = [printable(localised(note, zone)) for note in answer["notes"]]
     git = [f"git: {line}" for line in map(printable, answer["git_note"].splitlines())]
-    return [*lines, summary(answer), *notes, *git]
+    noted = [memory(answer["memory"], verbose=verbose)] if "memory" in answer else []
+    return [*lines, summary(answer), *noted, *notes, *git]
+
+
+def memory(part: MemoryPart, *, verbose: bool = False) -> str:
+    """What the same operation does to the memory."""
+    lines: list[str] = []
+    for mark, group, _ in MARKS:
+        lines += shortened([f"  {mark} {entry(listed)}" for listed in part[group]], verbose=verbose)
+    counts = [f"{len(part[group])} {word}" for _, group, word in MARKS if part[group]]
+    notes = [printable(note) for note in part["notes"]]
+    return "\n".join([f"memory, scope {part['scope']}: {', '.join(counts) or 'nothing to do'}", *lines, *notes])
 
 
 def _way_back(answer: RewindAnswer, zone: tzinfo | None) -> list[str]:

@@ -53,7 +53,8 @@ def act(cli: Cli, done: str, ask: Ask) -> int:
         answer, lambda: cli.out.proposed(changes.done(answer, done, verbose=cli.out.verbose)), colours.CHANGES
     )
     _say_what_next(cli.out, answer)
-    return EXIT_PARTIAL if answer["conflicts"] else EXIT_DONE
+    in_memory = "memory" in answer and answer["memory"]["conflicts"]
+    return EXIT_PARTIAL if answer["conflicts"] or in_memory else EXIT_DONE
 
 
 def _say_what_next(out: Output, answer: RewindAnswer) -> None:

@@ -209,7 +209,17 @@ def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:
         *(("open turn", f"{turn['agent']}, session {turn['session']}, prompt {turn['prompt']}")
           for turn in item.get("open_turns", ())),
         *(("turn", _idle(turn, now)) for turn in item.get("idle_turns", ())),
+        *_memory(item),
     )  # fmt: skip
+
+
+def _memory(item: WorktreeStatus) -> list[tuple[str, str]]:
+    memory = item.get("memory")  # a daemon of an earlier day does not say
+    if not memory:
+        return []
+    from openoxide.cli import notes  # noqa: PLC0415 it needs what stands here, and few projects have one
+
+    return notes.status(memory)
 
 
 def _tree(item: WorktreeStatus) -> str:

@@ -29,6 +29,16 @@ if TYPE_CHECKING:
         PruneAnswer,
         StatusAnswer,
     )
+    from openoxide.daemon.protocol.memories import (
+        BlameAnswer,
+        ContextAnswer,
+        LintAnswer,
+        MemoryFile,
+        MemoryIndexAnswer,
+        MemoryWritten,
+        RevertedAnswer,
+        ToolAnswer,
+    )
     from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer, PauseAnswer, SurveyAnswer, WatchAnswer
     from openoxide.daemon.protocol.purges import PurgeAnswer
     from openoxide.daemon.protocol.rewinds import RewindAnswer
@@ -226,10 +236,13 @@ class Client(Caller):
         dry_run: bool = False,
         touch: bool = False,
         partial: bool = False,
+        memory: bool = False,
         paths: Sequence[str] = (),
         plan_seq: int | None = None,
+        memory_seq: int | None = None,
         progress: ProgressCallback | None = None,
     ) -> RewindAnswer:
+        """``plan_seq`` and ``memory_seq``: those of the plan that was agreed to."""
         request = _given(
             path=path,
             checkpoint=checkpoint,
@@ -241,6 +254,8 @@ class Client(Caller):
             dry_run=dry_run,
             touch=touch,
             partial=partial or None,
+            memory=memory or None,
+            memory_seq=memory_seq,
             paths=list(paths),
         )
         return cast("RewindAnswer", self.call("rewind", request, progress))
@@ -277,10 +292,13 @@ class Client(Caller):
         dry_run: bool = False,
         reverses: str | None = None,
         plan_seq: int | None = None,
+        memory_seq: int | None = None,
         progress: ProgressCallback | None = None,
     ) -> RewindAnswer:
-        """``reverses`` and ``plan_seq``: those of the plan that was agreed to."""
-        request = _given(path=path, count=count, dry_run=dry_run, reverses=reverses, plan_seq=plan_seq)
+        """``reverses``, ``plan_seq`` and ``memory_seq``: those of the plan that was agreed to."""
+        request = _given(
+            path=path, count=count, dry_run=dry_run, reverses=reverses, plan_seq=plan_seq, memory_seq=memory_seq
+        )
         return cast("RewindAnswer", self.call("undo", request, progress))
 
     def redo(
@@ -291,11 +309,104 @@ class Client(Caller):
         dry_run: bool = False,
         reverses: str | None = None,
         plan_seq: int | None = None,
+        memory_seq: int | None = None,
         progress: ProgressCallback | None = None,
     ) -> RewindAnswer:
         """As :meth:`undo`."""
-        request = _given(path=path, count=count, dry_run=dry_run, reverses=reverses, plan_seq=plan_seq)
+        request = _given(
+            path=path, count=count, dry_run=dry_run, reverses=reverses, plan_seq=plan_seq, memory_seq=memory_seq
+        )
         return cast("RewindAnswer", self.call("redo", request, progress))
+
+    def memory_index(self, path: str) -> MemoryIndexAnswer:
+        return cast("MemoryIndexAnswer", self.call("memory_index", {"path": path}))
+
+    def memory_context(
+        self,
+        path: str,
+        agent: str,
+        *,
+        file: str | None = None,
+        write: bool = False,
+        environ: Mapping[str, str] | None = None,
+    ) -> ContextAnswer:
+        """``environ``: the variables that say where agents look."""
+        request = _given(path=path, agent=agent, file=file, write=write, environ=environ)
+        return cast("ContextAnswer", self.call("memory_context", request))
+
+    def memory_topics(self, path: str) -> Items:
+        return cast("Items", self.call("memory_topics", {"path": path}))
+
+    def memory_read(self, path: str, name: str, *, version: int | None = None, raw: bool = False) -> MemoryFile:
+        """A file as it is, or as it was at ``version``."""
+        operation = "memory_read" if version is None else "memory_read_version"
+        return cast("MemoryFile", self.call(operation, _given(path=path, name=name, version=version, raw=raw)))
+
+    def memory_search(self, path: str, text: str, *, limit: int | None = None) -> Items:
+        return cast("Items", self.call("memory_search", _given(path=path, text=text, limit=limit)))
+
+    def memory_lint(self, path: str) -> LintAnswer:
+        return cast("LintAnswer", self.call("memory_lint", {"path": path}))
+
+    def memory_save(
+        self,
+        path: str,
+        name: str,
+        text: str,
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        section: str | None = None,
+        if_hash: str | None = None,
+        session: str | None = None,
+    ) -> MemoryWritten:
+        """``session``: that of an agent which says that it writes this."""
+        request = _given(path=path, name=name, text=text, title=title, description=description, section=section)
+        request |= _given(if_hash=if_hash, session=session)
+        return cast("MemoryWritten", self.call("memory_save", request))
+
+    def memory_edit(
+        self,
+        path: str,
+        name: str,
+        change: Mapping[str, Any],
+        *,
+        if_hash: str | None = None,
+        session: str | None = None,
+    ) -> MemoryWritten:
+        """``change``: ``{"old", "text"}``, ``{"line", "text"}`` or ``{"append"}``."""
+        request = {**_given(path=path, name=name, if_hash=if_hash, session=session), **change}
+        return cast("MemoryWritten", self.call("memory_edit", request))
+
+    def memory_delete(
+        self, path: str, name: str, *, if_hash: str | None = None, session: str | None = None
+    ) -> MemoryWritten:
+        request = _given(path=path, name=name, if_hash=if_hash, session=session)
+        return cast("MemoryWritten", self.call("memory_delete", request))
+
+    def memory_rename(
+        self, path: str, name: str, new: str, *, if_hash: str | None = None, session: str | None = None
+    ) -> MemoryWritten:
+        request = _given(path=path, name=name, new=new, if_hash=if_hash, session=session)
+        return cast("MemoryWritten", self.call("memory_rename", request))
+
+    def memory_tool(self, path: str, command: Mapping[str, Any], *, session: str | None = None) -> ToolAnswer:
+        """A call of Anthropic's memory tool: ``command`` is its input."""
+        return cast("ToolAnswer", self.call("memory_tool", _given(path=path, command=command, session=session)))
+
+    def memory_history(
+        self, path: str, *, name: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> Items:
+        return cast("Items", self.call("memory_history", _given(path=path, name=name, limit=limit, cursor=cursor)))
+
+    def memory_blame(self, path: str, name: str) -> BlameAnswer:
+        return cast("BlameAnswer", self.call("memory_blame", {"path": path, "name": name}))
+
+    def memory_revert(
+        self, path: str, *, name: str | None = None, version: int | None = None, gone: bool = False
+    ) -> RevertedAnswer:
+        request = _given(path=path, name=name, version=version, gone=gone)
+        return cast("RevertedAnswer", self.call("memory_revert", request))
 
     def operations(self, path: str, *, limit: int | None = None) -> Items:
         return cast("Items", self.call("operations", _given(path=path, limit=limit)))

@@ -28,7 +28,7 @@ ACTIONS = {
     "summarize-from": "summarize from here",
     "summarize-up-to": "summarize up to here",
 }
-BUILT = frozenset({"code", "no-memory"})
+BUILT = frozenset({"code", "memory", "no-memory"})
 
 
 def rewind(
@@ -40,8 +40,8 @@ def rewind(
     both: Annotated[bool, typer.Option("--both", help="not built yet")] = False,
     summarize_from: Annotated[bool, typer.Option("--summarize-from", help="not built yet")] = False,
     summarize_up_to: Annotated[bool, typer.Option("--summarize-up-to", help="not built yet")] = False,
-    memory: Annotated[bool, typer.Option("--memory", help="not built yet")] = False,
-    no_memory: Annotated[bool, typer.Option("--no-memory", help="leave the memory as it is (the default)")] = False,
+    memory: Annotated[bool, typer.Option("--memory", help="what its session noted since, too")] = False,
+    no_memory: Annotated[bool, typer.Option("--no-memory", help="leave the memory as it is (default: ask)")] = False,
     scope: Annotated[
         Scope | None, typer.Option("--scope", help="whose changes (default: the session's, or all)")
     ] = None,
@@ -79,18 +79,39 @@ def rewind(
     bring = partial(bring, paths=[cli.absolute(path) for path in paths])
     ask = partial(bring, checkpoint=target, turn=turn, scope=scope)
     if dry_run:
-        return show_plan(cli, ask(exact=exact, dry_run=True))
+        return show_plan(cli, ask(exact=exact, dry_run=True, memory=memory))
     if not yes:
-        plan = ask(exact=exact, dry_run=True)
+        plan = ask(exact=exact, dry_run=True, memory=not no_memory and (memory or cli.out.may_ask))
         need_terminal(cli.out, PLAN_HINT)
         if not code:
             _choose_action(cli.out)
         assert plan["checkpoint"] is not None, "a rewind has a target"
         # not as it was typed: what `last`, `turn:-1` or a name means may change while the question stands
         ask = partial(bring, checkpoint=plan["checkpoint"]["id"], scope=plan["scope"])
+        if not memory:
+            memory = _memory_too(cli, plan)
+        ask = partial(
+            ask, memory=memory, memory_seq=plan["memory"]["plan_seq"] if memory and "memory" in plan else None
+        )
         exact, plan_seq = _agree(cli, ask, plan)
         ask = partial(ask, plan_seq=plan_seq)
+    else:
+        ask = partial(ask, memory=memory)
     return act(cli, "rewound", partial(ask, exact=exact, dry_run=False))
+
+
+def _memory_too(cli: Cli, plan: RewindAnswer) -> bool:
+    """Whether the memory is to be rewound along with the code, asked where there is something to it; without a yes it is no
+    part of the plan any more.
+    """
+    part = plan.pop("memory", None)
+    if part is None or not (changed := [*part["restored"], *part["removed"], *part["merged"]]):
+        return False
+    cli.out.show(changes.memory(part, verbose=cli.out.verbose), colours.CHANGES)
+    if not cli.out.agreed(f"{count(len(changed), 'note')} of the memory changed since; rewind the memory too?"):
+        return False
+    plan["memory"] = part
+    return True
 
 
 def _settle(cli: Cli, *, go_on: bool, abort: bool, others: bool) -> int:

@@ -62,5 +62,6 @@ def _step(cli: Cli, what: str, done: str, ask: Ask, *, dry_run: bool, yes: bool)
         need_terminal(cli.out, PLAN_HINT)
         cli.out.show(changes.plan(plan, verbose=cli.out.verbose), colours.CHANGES)
         need_yes(cli.out, f"{what}?")
-        ask = partial(ask, reverses=plan.get("reverses"), plan_seq=plan.get("plan_seq"))
+        memory_seq = plan["memory"]["plan_seq"] if "memory" in plan else None
+        ask = partial(ask, reverses=plan.get("reverses"), plan_seq=plan.get("plan_seq"), memory_seq=memory_seq)
     return act(cli, done, partial(ask, dry_run=False))

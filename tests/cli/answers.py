@@ -146,3 +146,91 @@ WORKTREE = {
     "idle_turns": [],
     "memory": None,
 }
+
+
+VERSION = {
+    "name": "a.md",
+    "version": 3,
+    "at": NOON,
+    "status": "M",
+    "size_bytes": 10,
+    "certainty": "likely",
+    "agents": ["codex"],
+    "sessions": ["s1"],
+    "prompts": ["p1"],
+    "operation": None,
+}
+INDEX = {
+    "ok": True,
+    "path": "/home/u/.openoxide/projects/app/memory",
+    "text": "- [A](a.md)",
+    "warning": "",
+    "lines": 1,
+    "units": 11,
+    "loaded_lines": 1,
+    "first_cut": 0,
+    "near": False,
+    "moves": [{"line": 3, "text": "- [B](b.md) (file gone)", "reason": "dead"}],
+}
+CONTEXT = {
+    "ok": True,
+    "agent": "codex",
+    "cwd": "/src/app",
+    "size_bytes": 20,
+    "sources": [
+        {"path": "/src/app/AGENTS.md", "level": "project", "size_bytes": 9, "why": "", "cut": "all but 9 bytes"}
+    ],
+    "skipped": [{"path": "/src/app/CLAUDE.md", "reason": "codex does not read it"}],
+    "memory": {"way": "hook", "text": "notes\n", "size": 6, "cap": 9500, "measure": "bytes", "warning": ""},
+}
+TOPICS = {
+    "ok": True,
+    "items": [
+        {"name": "a.md", "title": "A", "description": "about a", "type": "", "size_bytes": 10, "modified_at": NOON}
+    ],
+}
+NOTE = {
+    "ok": True, "name": "a.md", "text": "text\n", "hash": "ab", "size_bytes": 5, "cut": "", "redacted": 0, "version": None,
+}  # fmt: skip
+WRITTEN = {
+    "ok": True,
+    "name": "a.md",
+    "hash": "ab",
+    "changed": True,
+    "index": [{"did": "added", "name": "a.md"}],
+    "advice": [],
+    "trash": "",
+    "version": 4,
+    "notes": [],
+}
+HITS = {"ok": True, "items": [{"name": "a.md", "title": "A", "snippet": "the [word]", "line": 2}]}
+NOTES = {"ok": True, "items": [VERSION]}
+BLAMED = {"ok": True, "name": "a.md", "lines": [{"line": 1, "text": "text", "version": 3}], "versions": [VERSION]}
+REVERTED = {"ok": True, "written": [WRITTEN], "left": []}
+LINTED = {
+    "ok": True,
+    "items": [
+        {
+            "kind": "unlisted",
+            "name": "a.md",
+            "line": 0,
+            "message": "no line leads to it",
+            "hint": "add one",
+            "error": False,
+        }
+    ],
+    "errors": 0,
+}
+NOTED = {
+    "version": 3,
+    "scope": "session",
+    "restored": [{"path": "a.md"}],
+    "removed": [],
+    "merged": [],
+    "kept": [],
+    "conflicts": [],
+    "skipped": [],
+    "changed_since": [],
+    "notes": [],
+    "plan_seq": 5,
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import ANY
 
 import pytest
 
@@ -20,7 +21,26 @@ from openoxide.errors import (
     VersionMismatchError,
 )
 from openoxide.surroundings import this_side
-from tests.cli.answers import NOON, checkpoint, difference, planned, rewound, shown, status
+from tests.cli.answers import (
+    BLAMED,
+    CONTEXT,
+    HITS,
+    INDEX,
+    LINTED,
+    NOON,
+    NOTE,
+    NOTED,
+    NOTES,
+    REVERTED,
+    TOPICS,
+    WRITTEN,
+    checkpoint,
+    difference,
+    planned,
+    rewound,
+    shown,
+    status,
+)
 from tests.kit import tree_of
 
 SEALED = {"ok": True, **checkpoint()}
@@ -210,6 +230,54 @@ ASKED = [
     ("undo --yes", "undo", rewound(kind="undo"), {"path": HERE, "count": 1, "dry_run": False}),
     ("undo 2 --dry-run", "undo", planned(kind="undo"), {"path": HERE, "count": 2, "dry_run": True}),
     ("redo 3 --yes", "redo", rewound(kind="redo"), {"path": HERE, "count": 3, "dry_run": False}),
+    ("rewind 42 --yes --memory", "rewind", rewound(memory=NOTED), {"path": HERE, **PLAIN_REWIND, "memory": True}),
+    ("memory index", "memory_index", INDEX, {"path": HERE}),
+    (
+        "memory context --agent codex --file a",
+        "memory_context",
+        CONTEXT,
+        {"path": HERE, "agent": "codex", "file": f"{HERE}/a", "write": False, "environ": ANY},
+    ),
+    ("memory topics", "memory_topics", TOPICS, {"path": HERE}),
+    ("memory read a.md", "memory_read", NOTE, {"path": HERE, "name": "a.md", "raw": False}),
+    (
+        "memory read a.md --at 3 --raw",
+        "memory_read_version",
+        NOTE,
+        {"path": HERE, "name": "a.md", "version": 3, "raw": True},
+    ),
+    (
+        "memory save a.md --text x --title T --description D --section S --if-hash h",
+        "memory_save",
+        WRITTEN,
+        {"path": HERE, "name": "a.md", "text": "x", "title": "T", "description": "D", "section": "S", "if_hash": "h"},
+    ),
+    ("memory edit a.md --append x", "memory_edit", WRITTEN, {"path": HERE, "name": "a.md", "append": "x"}),
+    (
+        "memory edit a.md --replace x --with y --if-hash h",
+        "memory_edit",
+        WRITTEN,
+        {"path": HERE, "name": "a.md", "old": "x", "text": "y", "if_hash": "h"},
+    ),
+    (
+        "memory edit a.md --insert 0 --text y",
+        "memory_edit",
+        WRITTEN,
+        {"path": HERE, "name": "a.md", "line": 0, "text": "y"},
+    ),
+    ("memory delete a.md --yes", "memory_delete", WRITTEN, {"path": HERE, "name": "a.md"}),
+    ("memory rename a.md b.md", "memory_rename", WRITTEN, {"path": HERE, "name": "a.md", "new": "b.md"}),
+    ("memory search x --limit 2", "memory_search", HITS, {"path": HERE, "text": "x", "limit": 2}),
+    ("memory history a.md --limit 2", "memory_history", NOTES, {"path": HERE, "name": "a.md", "limit": 2}),
+    ("memory blame a.md", "memory_blame", BLAMED, {"path": HERE, "name": "a.md"}),
+    (
+        "memory revert a.md --to 0",
+        "memory_revert",
+        REVERTED,
+        {"path": HERE, "name": "a.md", "version": 0, "gone": False},
+    ),
+    ("memory revert --gone", "memory_revert", REVERTED, {"path": HERE, "gone": True}),
+    ("memory lint", "memory_lint", LINTED, {"path": HERE}),
     ("operations --limit 2", "operations", ITEMS, {"path": HERE, "limit": 2}),
     (
         "turn begin --agent a --session s --prompt p",
@@ -503,7 +571,6 @@ def test_a_time_travels_as_a_moment_of_the_caller_s_zone(run, daemon, in_japan, 
         "--both",
         "--summarize-from",
         "--summarize-up-to",
-        "--memory",
     ],
 )
 def test_what_is_not_built_fails_honestly(run, daemon, flags):

@@ -17,7 +17,24 @@ from openoxide.checkpoints.backing_up import back_up
 from openoxide.cli import catalogue
 from openoxide.paths import APPLICATION_ID
 from tests.checkpoints.stores import Store
-from tests.cli.answers import checkpoint, difference, planned, rewound, shown, status
+from tests.cli.answers import (
+    BLAMED,
+    CONTEXT,
+    HITS,
+    INDEX,
+    LINTED,
+    NOTE,
+    NOTES,
+    REVERTED,
+    TOPICS,
+    WRITTEN,
+    checkpoint,
+    difference,
+    planned,
+    rewound,
+    shown,
+    status,
+)
 from tests.cli.harness import ENTRY, ROOT
 from tests.cli.test_commands import (
     BACKED_UP,
@@ -89,6 +106,19 @@ LINES = {
     "undo": ("undo --yes", {"undo": rewound(kind="undo")}),
     "redo": ("redo --yes", {"redo": rewound(kind="redo")}),
     "operations": ("operations", {"operations": {"ok": True, "items": []}}),
+    "memory index": ("memory index", {"memory_index": INDEX}),
+    "memory context": ("memory context", {"memory_context": CONTEXT}),
+    "memory topics": ("memory topics", {"memory_topics": TOPICS}),
+    "memory read": ("memory read a.md", {"memory_read": NOTE}),
+    "memory save": ("memory save a.md --text x", {"memory_save": WRITTEN}),
+    "memory edit": ("memory edit a.md --append x", {"memory_edit": WRITTEN}),
+    "memory delete": ("memory delete a.md --yes", {"memory_delete": WRITTEN}),
+    "memory rename": ("memory rename a.md b.md", {"memory_rename": WRITTEN}),
+    "memory search": ("memory search x", {"memory_search": HITS}),
+    "memory history": ("memory history", {"memory_history": NOTES}),
+    "memory blame": ("memory blame a.md", {"memory_blame": BLAMED}),
+    "memory revert": ("memory revert a.md", {"memory_revert": REVERTED}),
+    "memory lint": ("memory lint", {"memory_lint": LINTED}),
     "uninstall": ("uninstall --dry-run", {"leave": LEFT}),
     "turn begin": (f"turn begin {OF_AGENT} --prompt p", {"turn_begin": WINDOW}),
     "turn end": (f"turn end {OF_AGENT}", {"turn_end": WINDOW}),

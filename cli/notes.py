@@ -1,0 +1,157 @@
+"""A project's memory as text for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import TYPE_CHECKING
+
+from openoxide.cli.render import author, shortened, table
+from openoxide.cli.units import count, local, size
+from openoxide.daemon.protocol import printable
+from openoxide.ids import short
+
+if TYPE_CHECKING:
+    from openoxide.daemon.protocol.memories import (
+        BlameAnswer,
+        ContextAnswer,
+        HitItem,
+        LintAnswer,
+        MassDeletion,
+        MemoryIndexAnswer,
+        MemoryStatus,
+        MemoryWritten,
+        NoteVersion,
+        RevertedAnswer,
+        TopicItem,
+    )
+
+
+def index(answer: MemoryIndexAnswer) -> str:
+    """What loads of it, and what had better move."""
+    lines = [_text(answer["text"])] if answer["text"] else ["the index is empty"]
+    lines += [f"warning: {printable(answer['warning'])}"] if answer["warning"] else []
+    lines += [f"  line {move['line']} ({move['reason']}): {printable(move['text'])}" for move in answer["moves"]]
+    return "\n".join(lines)
+
+
+def topics(items: Sequence[TopicItem]) -> str:
+    """One line a topic."""
+    rows = [(printable(i["name"]), size(i["size_bytes"]), printable(i["description"] or i["title"])) for i in items]
+    return table(rows, right=(1,)) or "no topics"
+
+
+def hits(items: Sequence[HitItem]) -> str:
+    """One line a file that fits."""
+    return table([(f"{printable(i['name'])}:{i['line']}", printable(i["snippet"])) for i in items]) or "found nowhere"
+
+
+def written(answer: MemoryWritten) -> str:
+    """What a write did, to the file and to the index."""
+    what = "gone" if not answer["hash"] else "written" if answer["changed"] else "unchanged"
+    lines = [f"{what}: {printable(answer['name'])}"]
+    lines += [f"  index: {change['did']} {printable(change['name'])}" for change in answer["index"]]
+    lines += [f"  in the trash as {answer['trash']}"] if answer["trash"] else []
+    return "\n".join([*lines, *map(printable, answer["advice"]), *map(printable, answer["notes"])])
+
+
+def reverted(answer: RevertedAnswer) -> str:
+    """What came back, and what did not."""
+    lines = [written(one) for one in answer["written"]]
+    lines += [f"left: {one['name']}  ({printable(one['reason'])})" for one in answer["left"]]
+    return "\n".join(lines) or "nothing to bring back"
+
+
+def versions(items: Sequence[NoteVersion], zone: tzinfo | None = None) -> str:
+    """One line a version, newest first as they come."""
+    return table([_row(item, zone) for item in items], right=(0,)) or "no versions"
+
+
+def _row(item: NoteVersion, zone: tzinfo | None) -> tuple[str, ...]:
+    return (
+        str(item["version"]),
+        local(item["at"], zone) if item["at"] else "not sealed yet",
+        item["status"] or "?",
+        printable(item["name"]),
+        _writer(item),
+    )
+
+
+def _writer(item: NoteVersion) -> str:
+    if item["operation"]:
+        return f"rewind {short(item['operation'])}"
+    who = " ".join([*item["agents"], *(f"session {name}" for name in item["sessions"])])
+    prompts = f", prompt {', '.join(item['prompts'])}" if item["prompts"] else ""
+    return author(item["certainty"], who) + printable(prompts)
+
+
+def blame(answer: BlameAnswer, zone: tzinfo | None = None) -> str:
+    """Each line behind the version it comes from and who wrote that."""
+    known = {item["version"]: item for item in answer["versions"]}
+    rows = [
+        (
+            str(line["version"]),
+            _at(known[line["version"]], zone),
+            _writer(known[line["version"]]),
+            printable(line["text"]),
+        )
+        for line in answer["lines"]
+    ]
+    return table(rows, right=(0,))
+
+
+def _at(item: NoteVersion, zone: tzinfo | None) -> str:
+    return local(item["at"], zone) if item["at"] else "-"
+
+
+def lint(answer: LintAnswer) -> str:
+    """One line a finding, errors marked."""
+    lines = [
+        f"{'error' if item['error'] else 'advice'}  {printable(item['name'])}:{item['line']}  {item['kind']}:"
+        f" {printable(item['message'])}\n  {printable(item['hint'])}"
+        for item in answer["items"]
+    ]
+    return "\n".join(lines) or "nothing is wrong"
+
+
+def context(answer: ContextAnswer, *, verbose: bool = False) -> str:
+    """Every source in the order of loading, what is left out, and the memory as it is given."""
+    rows = [
+        (source["level"], size(source["size_bytes"]), printable(source["path"]), _remarks(source["why"], source["cut"]))
+        for source in answer["sources"]
+    ]
+    lines = [f"{answer['agent']} in {answer['cwd']} gets {size(answer['size_bytes'])}", table(rows, right=(1,))]
+    lines += shortened(
+        [f"  not {one['path']}  ({printable(one['reason'])})" for one in answer["skipped"]], verbose=verbose
+    )
+    memory = answer["memory"]
+    if memory is not None:
+        cap = f" of at most {memory['cap']}" if memory["cap"] else ""
+        lines += [f"the memory, by {memory['way']}: {memory['size']} {memory['measure']}{cap}", _text(memory["text"])]
+    lines += [f"written to {answer['written']}"] if "written" in answer else []
+    return "\n".join(filter(None, lines))
+
+
+def _remarks(*remarks: str) -> str:
+    found = [printable(remark) for remark in remarks if remark]
+    return f"({'; '.join(found)})" if found else ""
+
+
+def status(item: MemoryStatus, zone: tzinfo | None = None) -> list[tuple[str, str]]:
+    """A project's memory as fields of its status."""
+    reason = f" ({item['reason']})" if item["reason"] else ""
+    state = "" if item["state"] == "watching" else f", {item['state']}{reason}"
+    held = f"{count(item['files'], 'file')}, {size(item['bytes'])}{state}; {item['path']}"
+    warning = [("index", item["warning"])] if item["warning"] else []
+    gone = [("deleted", _deletion(one, zone)) for one in item["deletions"]]
+    return [("notes", held), *warning, *gone]
+
+
+def _deletion(item: MassDeletion, zone: tzinfo | None) -> str:
+    back = f"`oxide-ctl memory revert --gone --to {item['version']}` brings them back"
+    return f"{count(len(item['files']), 'note')} at once after {local(item['at'], zone)}; {back}"
+
+
+def _text(text: str) -> str:
+    """Several lines as they are, without what acts on a terminal."""
+    return "\n".join(map(printable, text.rstrip("\n").split("\n")))
