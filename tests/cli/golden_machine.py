@@ -24,7 +24,7 @@ from openoxide.cli.context import Cli
 from openoxide.cli.entry import main
 from openoxide.daemon import watched
 from openoxide.daemon.instance import acquire
-from openoxide.daemon.operations import rewinding, watching
+from openoxide.daemon.operations import carrying, watching
 from openoxide.daemon.routes import routes
 from openoxide.daemon.server import Server
 from openoxide.daemon.service import Service
@@ -111,7 +111,7 @@ def sealed_machine(folder: Path) -> Iterator[Sealed]:
         patch.chdir(project)
         _on_plain_ground(patch)
         patch.setattr(Cli, "now", property(lambda _cli: datetime.fromtimestamp(clock.now_ms() / 1000, UTC)))
-        for module in (watched, rewinding):
+        for module in (watched, carrying):
             patch.setattr(module, "letters", lambda _random: _ident(next(numbers)))
         patch.setattr(watching, "letters", lambda _random: _ident(next(projects)))
         with _daemon(home, clock):
