@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from openoxide.errors import VersionMismatchError
-from tests.cli.answers import checkpoint, planned, rewound, status
+from tests.cli.answers import NOTED, checkpoint, planned, rewound, status
 from tests.cli.test_commands import PURGED, WATCHED
 
 PLAN = planned(restored=[{"path": "back"}], removed=[{"path": "gone"}], git_note="git checkout 0123456")
@@ -99,6 +99,32 @@ def test_other_actions_are_refused_honestly(terminal, daemon, typed, code, said)
     assert screen.ended() == code
     assert said in screen.seen
     assert sent(daemon) == [True]
+
+
+@pytest.mark.parametrize(("typed", "wanted"), [("y", True), ("n", None)])
+def test_whether_the_memory_goes_along_is_asked_where_something_was_noted(terminal, daemon, typed, wanted):
+    daemon.answers["rewind"] = [planned(memory=NOTED, plan_seq=7), rewound()]
+    screen = terminal("rewind", "42", "--code")
+    screen.expect("rewind the memory too? [y/N]")
+    screen.type(f"{typed}\n")
+    screen.expect("rewind? [y/N]")
+    screen.type("y\n")
+
+    assert screen.ended() == 0, screen.seen
+    asked = [(request.get("memory"), request.get("memory_seq")) for _, request in daemon.requests]
+    assert asked == [(True, None), (wanted, NOTED["plan_seq"] if wanted else None)]
+
+
+@pytest.mark.parametrize(("option", "wanted"), [("--memory", [True, True]), ("--no-memory", [None, None])])
+def test_an_option_about_the_memory_is_the_answer(terminal, daemon, option, wanted):
+    daemon.answers["rewind"] = [planned(memory=NOTED, plan_seq=7), rewound()]
+    screen = terminal("rewind", "42", "--code", option)
+    screen.expect("rewind? [y/N]")
+    assert "memory too?" not in screen.seen
+    screen.type("y\n")
+
+    assert screen.ended() == 0, screen.seen
+    assert [request.get("memory") for _, request in daemon.requests] == wanted
 
 
 def test_what_was_agreed_to_is_what_is_forgotten(terminal, daemon):

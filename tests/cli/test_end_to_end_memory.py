@@ -1,0 +1,141 @@
+"""The contract of the memory commands against the real daemon, and what agents and editors do beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from openoxide.cli import hook
+from tests.cli.contract import TURN, sealed
+from tests.kit import wait_until
+
+NOTE = "# Debugging\n\nrun make debug first\n"
+
+
+def memory(machine) -> Path:
+    return Path(machine.json("memory", "index")["path"])
+
+
+def names(items) -> list[str]:
+    return [item["name"] for item in items]
+
+
+def tell(machine, agent: str, event: str, payload: dict[str, object]) -> str:
+    """What the hook prints, as the agent starts it."""
+    done = subprocess.run(
+        [machine.python, "-I", "-S", hook.__file__, agent, event],
+        input=json.dumps(payload).encode(),
+        env={"OPENOXIDE_HOME": str(machine.home), "HOME": os.environ["HOME"]},
+        capture_output=True,
+        check=True,
+    )
+    return done.stdout.decode()
+
+
+def test_notes_are_saved_read_edited_searched_and_brought_back(machine, project):
+    assert machine.failure("memory", "read", "debugging.md", code=5)["kind"] == "not_found"
+    saved = machine.json("memory", "save", "debugging.md", "--text", NOTE)
+    assert saved["index"] == [{"did": "added", "name": "debugging.md"}]
+    assert machine.run("memory", "read", "debugging.md").text == NOTE
+    assert names(machine.json("memory", "topics")["items"]) == ["debugging.md"]
+    assert "debugging.md" in names(machine.json("memory", "search", "make debug")["items"])
+
+    assert machine.failure("memory", "save", "debugging.md", "--text", "x", code=4)["kind"] == "conflict"
+    edited = machine.json("memory", "edit", "debugging.md", "--append", "- then look", "--if-hash", saved["hash"])
+    assert machine.failure("memory", "edit", "debugging.md", "--append", "x", "--if-hash", saved["hash"], code=4)
+    assert machine.json("memory", "read", "debugging.md")["hash"] == edited["hash"]
+    assert machine.run("memory", "read", "debugging.md", "--at", str(saved["version"])).text == NOTE
+
+    assert len(machine.json("memory", "history", "debugging.md")["items"]) == 2
+    assert [line["version"] for line in machine.json("memory", "blame", "debugging.md")["lines"]][-1] == edited[
+        "version"
+    ]
+    machine.json("memory", "revert", "debugging.md")
+    assert machine.run("memory", "read", "debugging.md").text == NOTE
+    machine.json("memory", "rename", "debugging.md", "howto/debugging.md")
+    assert machine.failure("memory", "delete", "howto/debugging.md", code=8)["kind"] == "refused"
+    assert machine.json("memory", "delete", "howto/debugging.md", "--yes")["trash"]
+    assert machine.json("memory", "lint")["errors"] == 0
+    assert subprocess.run(["ls", "-A", project], capture_output=True, check=True).stdout.split() == [
+        b"empty", b"link", b"run.sh", b"src",
+    ]  # fmt: skip
+
+
+def test_a_secret_is_refused_and_told_of(machine, project):
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    assert machine.failure("memory", "save", "keys.md", "--text", token, code=8)["kind"] == "refused"
+    machine.json("memory", "save", "keys.md", "--text", "none yet")
+    (memory(machine) / "keys.md").write_text(f"{token}\n")
+
+    lint = machine.json("memory", "lint", code=1)
+    assert lint["errors"] == 1
+    ended = machine.run("memory", "read", "keys.md")
+    assert (token in ended.text, "--raw" in ended.complaint) == (False, True)
+
+
+def test_a_plain_editor_is_seen_without_a_command(machine, project):
+    machine.json("memory", "save", "a.md", "--text", "one")
+    machine.json("turn", "begin", *TURN)
+    (memory(machine) / ".a.md.tmp").write_text("two\n")
+    os.replace(memory(machine) / ".a.md.tmp", memory(machine) / "a.md")
+    machine.json("turn", "end", *TURN[:4])
+
+    newest = machine.json("memory", "history", "a.md")["items"][0]
+    assert (newest["status"], newest["prompts"], newest["certainty"]) == ("M", ["p1"], "likely")
+
+
+def test_a_rewind_takes_both_back_and_an_undo_too(machine, project):
+    machine.json("memory", "save", "a.md", "--text", "one")
+    sealed(machine)
+    machine.json("turn", "begin", *TURN)
+    (project / "src" / "a.py").write_text("two\n")
+    (memory(machine) / "a.md").write_text("two\n")
+    (memory(machine) / "b.md").write_text("new\n")
+    machine.json("turn", "end", *TURN[:4])
+
+    plan = machine.json("rewind", "turn:p1", "--memory", "--dry-run")
+    assert [entry["path"] for entry in plan["memory"]["removed"]] == ["b.md"]
+    done = machine.run("rewind", "turn:p1", "--memory", "--yes")
+    assert (done.code, "memory, scope session: 1 restored, 1 removed" in done.text) == (0, True), done
+    assert ((project / "src" / "a.py").read_text(), (memory(machine) / "a.md").read_text()) == ("one\n", "one")
+    assert not (memory(machine) / "b.md").exists()
+    assert machine.json("undo", "--yes")["memory"]["restored"] == [{"path": "a.md"}, {"path": "b.md"}]
+    assert ((project / "src" / "a.py").read_text(), (memory(machine) / "a.md").read_text()) == ("two\n", "two\n")
+    assert "memory" not in machine.json("rewind", "turn:p1", "--yes")
+    assert (memory(machine) / "a.md").read_text() == "two\n"
+
+
+def test_a_session_starts_with_the_notes(machine, project):
+    machine.json("memory", "save", "debugging.md", "--text", NOTE)
+    for agent in ("claude", "codex"):
+        payload = {"session_id": "s", "cwd": str(project), "source": "startup", "transcript_path": "/t"}
+        said = json.loads(tell(machine, agent, "SessionStart", payload))["hookSpecificOutput"]
+        assert "[Debugging](debugging.md)" in said["additionalContext"]
+        told = machine.json("memory", "context", "--agent", agent)
+        assert told["memory"]["text"] == said["additionalContext"]
+    written = Path(machine.json("memory", "context", "--agent", "aider", "--write")["written"])
+    assert "[Debugging](debugging.md)" in written.read_text()
+    machine.json("memory", "save", "other.md", "--text", "# Other\n\nmore\n")
+    wait_until(lambda: "other.md" in written.read_text(), 30)
+
+
+def test_a_project_that_is_moved_keeps_its_memory(machine, project, tmp_path):
+    machine.json("memory", "save", "a.md", "--text", "one")
+    place = memory(machine)
+    moved = tmp_path / "moved"
+    project.rename(moved)
+    project.mkdir()  # where the commands are called
+    machine.json("projects", "move", str(project), str(moved))
+
+    assert Path(machine.json("-C", str(moved), "memory", "index")["path"]) == place
+
+
+def test_status_tells_of_the_memory(machine, project):
+    machine.json("memory", "save", "a.md", "--text", "one")
+    (memory(machine) / "MEMORY.md").write_text("".join(f"- note {number}\n" for number in range(300)))
+    found = machine.json("status")["worktrees"][0]["memory"]
+    assert (found["state"], bool(found["warning"])) == ("watching", True)
+    assert str(memory(machine)) in machine.run("status").text
+    assert len(machine.json("projects")["items"]) == 1
