@@ -88,7 +88,7 @@ def rewind(
         assert plan["checkpoint"] is not None, "a rewind has a target"
         # not as it was typed: what `last`, `turn:-1` or a name means may change while the question stands
         ask = partial(bring, checkpoint=plan["checkpoint"]["id"], scope=plan["scope"])
-        if not memory:
+        if not memory and not no_memory:
             memory = _memory_too(cli, plan)
         ask = partial(
             ask, memory=memory, memory_seq=plan["memory"]["plan_seq"] if memory and "memory" in plan else None

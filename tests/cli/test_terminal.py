@@ -117,7 +117,8 @@ def test_whether_the_memory_goes_along_is_asked_where_something_was_noted(termin
 
 @pytest.mark.parametrize(("option", "wanted"), [("--memory", [True, True]), ("--no-memory", [None, None])])
 def test_an_option_about_the_memory_is_the_answer(terminal, daemon, option, wanted):
-    daemon.answers["rewind"] = [planned(memory=NOTED, plan_seq=7), rewound()]
+    part = {"memory": NOTED} if option == "--memory" else {}
+    daemon.answers["rewind"] = [planned(plan_seq=7, **part), rewound()]
     screen = terminal("rewind", "42", "--code", option)
     screen.expect("rewind? [y/N]")
     assert "memory too?" not in screen.seen
