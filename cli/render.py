@@ -287,7 +287,8 @@ def moved(answer: MoveAnswer, now: datetime) -> str:
 
 def joined(answer: JoinAnswer) -> str:
     """All roots of the one project."""
-    return "\n".join([f"one project, {answer['project']}:", *(f"  {printable(root)}" for root in answer["roots"])])
+    roots = [f"  {printable(root)}" for root in answer["roots"]]
+    return "\n".join([f"one project, {answer['project']}:", *roots, *map(_note, answer.get("notes", ()))])
 
 
 def projects(items: Sequence[ProjectItem], now: datetime) -> str:

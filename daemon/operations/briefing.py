@@ -95,7 +95,9 @@ class _NoFiles(DiskFiles):
 
 
 def _maintain(service: Service, place: Place) -> None:
-    """Give each new topic its line, when no prompt waits for it. It is nobody's writing."""
+    """Give each new topic its line, when no prompt waits for it, and let go of what was deleted a month ago. It is nobody's
+    writing.
+    """
     watched = service.memories.of(place.project)
     if watched is None:
         return
@@ -103,6 +105,9 @@ def _maintain(service: Service, place: Place) -> None:
         service.attach(watched)
         watched.record()
         place.memory.maintain()
+        # a clock that was set would make all of it old
+        if service.clock_mark.look().trusted:
+            place.memory.empty_trash()
 
 
 def refresh(service: Service, project: str) -> None:

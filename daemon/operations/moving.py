@@ -17,12 +17,14 @@ from openoxide.checkpoints.gitposition import common_dir
 from openoxide.checkpoints.model import Worktree
 from openoxide.checkpoints.tree import RootIdentity, identity_of, recorded_identity
 from openoxide.daemon.answers import checkpoint_object, time_or_none
+from openoxide.daemon.operations.remembering import place_in, recorded
 from openoxide.daemon.operations.watching import checked_root, counting, shown
 from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer
 from openoxide.daemon.requests import Request, flag, number, path
 from openoxide.daemon.watched import Watched
 from openoxide.db import Transaction
 from openoxide.errors import AmbiguousError, NotFoundError, OpenOxideError, RefusedError, UsageError
+from openoxide.memory.worktrees import promote
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
@@ -225,7 +227,27 @@ def join(service: Service, request: Request, _report: Reporter) -> JoinAnswer:
         with watched.lock:
             if watched.worktree.project == second.project:
                 watched.worktree = replace(watched.worktree, project=first.project)
-    return {"ok": True, "project": first.project, "roots": [shown(root) for root in roots]}
+    notes = _join_memories(service, first, second.project) if first.project != second.project else []
+    return {"ok": True, "project": first.project, "roots": [shown(root) for root in roots], "notes": notes}
+
+
+def _join_memories(service: Service, tree: Worktree, other: str) -> list[str]:
+    """Bring what the memory of ``other`` holds into that of the project of ``tree``; it stays where it is, too. What was done,
+    for people.
+    """
+    source = service.memories.notes(other)
+    service.memories.let_go_unused(other)
+    if not source.directory.listing().files:
+        return []
+    try:
+        done, _, _ = recorded(service, place_in(service, tree), {}, lambda memory: promote(source, memory))
+    except OpenOxideError as error:
+        return [f"its memory was not brought along: {error.message}; it is in {source.directory.path}"]
+    refused = [one for one in done if one.became == "refused"]
+    return [
+        f"{len(done) - len(refused)} notes of its memory were brought along; they stay in {source.directory.path}, too",
+        *(f"{one.name} was not: {one.reason}" for one in refused),
+    ]
 
 
 def _known(service: Service, named: bytes) -> Worktree:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from openoxide.daemon.protocol import PathEntry
 from openoxide.daemon.protocol.checkpoints import CheckpointObject
@@ -97,8 +97,9 @@ class MoveAnswer(TypedDict):
 
 
 class JoinAnswer(TypedDict):
-    """``projects join``: all roots of the one project."""
+    """``projects join``: all roots of the one project; ``notes``: what became of the second one's memory."""
 
     ok: bool
     project: str
     roots: list[str]
+    notes: NotRequired[list[str]]

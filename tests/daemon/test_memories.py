@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -266,3 +267,60 @@ def test_a_memory_that_was_there_before_is_nobodys(box):
     box.start()
     box.call("turn_begin", prompt="p1", **AGENT)
     assert [writer.certainty for writer in writers(box, "MEMORY.md")] == [Certainty.UNKNOWN]
+
+
+def test_the_notes_of_a_project_that_is_joined_are_brought_along(box, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    box.call("watch", path=str(other))
+    box.call("memory_save", name="mine.md", text="# Mine\n\nmine\n")
+    box.call("memory_save", path=str(other), name="theirs.md", text="# Theirs\n\ntheirs\n")
+    box.call("memory_save", path=str(other), name="mine.md", text="# Mine\n\nanother\n")
+
+    answer = box.call("projects_join", a=str(box.root), b=str(other))
+
+    assert len(answer["notes"]) == 1
+    for place in (box.root, other):
+        assert [t["name"] for t in box.call("memory_topics", path=str(place))["items"]] == ["mine.md", "theirs.md"]
+    both = box.call("memory_read", name="mine.md")["text"]
+    assert ("mine" in both, "another" in both) == (True, True)
+
+
+def test_what_was_deleted_a_month_ago_leaves_the_trash(box, clock):
+    box.call("memory_save", name="a.md", text="# A\n\na\n")
+    box.call("memory_save", name="b.md", text="# B\n\nb\n")
+    box.call("memory_delete", name="a.md")
+    notes = box.service.memories.notes(box.call("projects")["items"][0]["project"])
+    payload = {"session_id": "s", "cwd": str(box.root), "source": "startup", "transcript_path": "/t"}
+
+    def start():
+        box.call("hook", payload=payload, agent="claude", event="SessionStart")
+        done = threading.Event()
+        box.service.background.submit("behind it", done.set)
+        assert done.wait(30)
+
+    start()
+    assert [gone.name for gone in notes.trash()] == ["a.md"]
+    clock.advance(31 * 86_400_000)
+    box.service.clock_mark.accept()
+    start()
+    assert notes.trash() == []
+
+
+def test_a_prune_keeps_every_version_of_a_note(box, clock):
+    place = folder(box)
+    box.checkpoint()
+    for number in range(6):
+        (place / "a.md").write_text(f"{number}\n")
+        memory(box).record()
+    box.checkpoint()
+    for _ in range(3):  # to trash, then out of the store
+        clock.advance(40 * 86_400_000)
+        box.service.clock_mark.accept()
+        box.checkpoint()
+        box.call("expire")
+    assert box.call("log", all=True)["items"][-1]["number"] > 1
+    box.call("prune")
+
+    assert len(box.call("memory_history", name="a.md")["items"]) == 6
+    assert [p for p in box.call("check")["problems"] if p["kind"] != "mode"] == []
