@@ -157,7 +157,8 @@ def _swap(path: Path, copy: Path, kept: Path) -> None:
 def drop_unfinished(path: Path) -> None:
     """Remove what a migration left that was killed."""
     for suffix in ("", "-journal"):
-        Path(f"{_unfinished(_real(path))}{suffix}").unlink(missing_ok=True)
+        if os.path.lexists(left := f"{_unfinished(_real(path))}{suffix}"):
+            os.unlink(left)
 
 
 def kept_as(path: Path, version: int) -> Path:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
-from openoxide.fileio import fsync_folder, write_all
+from openoxide.errors import StoreReadOnlyError
+from openoxide.fileio import fsync_folder, write_all, write_errors
 
 _SIDES = ("-wal", "-shm", "-journal")
 _CHUNK = 1 << 20
@@ -97,13 +98,14 @@ def finish(file: Path) -> None:
     """Put a new file in its place if a kill came before that; delete one that was not finished. The caller holds the home's
     lock.
     """
-    if _repaired(file).exists():
-        for side in _SIDES:
-            Path(f"{file}{side}").unlink(missing_ok=True)
-        # a WAL that came back with the power would be taken into the new file
-        fsync_folder(file.parent)
-        os.rename(_repaired(file), file)
-        fsync_folder(file.parent)
-    for side in ("", *_SIDES):
-        with suppress(FileNotFoundError):
-            os.unlink(f"{repairing(file)}{side}")
+    with write_errors(file.name, StoreReadOnlyError):
+        if _repaired(file).exists():
+            for side in _SIDES:
+                Path(f"{file}{side}").unlink(missing_ok=True)
+            # a WAL that came back with the power would be taken into the new file
+            fsync_folder(file.parent)
+            os.rename(_repaired(file), file)
+            fsync_folder(file.parent)
+        for side in ("", *_SIDES):
+            if os.path.lexists(left := f"{repairing(file)}{side}"):
+                os.unlink(left)
