@@ -144,12 +144,12 @@ class Memories:
         """Record what has changed in the memory, with a checkpoint of its own if anything did; where it stands then. None
         where there is none, or where that cannot be known: the code's checkpoint does not fail for it.
         """
-        memory = self.of(project)
-        if memory is None:
-            return None
         # only what an operation did itself to a memory is told of as an operation's
         why = Trigger.QUIET if trigger is Trigger.REWIND else trigger
         try:
+            memory = self.of(project)
+            if memory is None:
+                return None
             with memory.lock:
                 self._service.attach(memory)
                 sealed = memory.seal(Label(trigger=why, turn=memory.only_turn, only_if_changed=True))
@@ -162,10 +162,10 @@ class Memories:
         """Let exactly the windows of the project's trees be open in its memory, after recording what was done until now. The
         caller may hold the lock of one of the trees.
         """
-        memory = self.of(project)
-        if memory is None:
-            return
         try:
+            memory = self.of(project)
+            if memory is None:
+                return
             with memory.lock:
                 self._service.attach(memory)
                 self._sync(memory)

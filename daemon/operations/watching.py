@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ from openoxide.daemon.requests import Request, flag, path
 from openoxide.daemon.scheduler import JobState
 from openoxide.daemon.watched import FullPassProgress, Label, Watched
 from openoxide.db import Transaction
-from openoxide.errors import RefusedError, UsageError
+from openoxide.errors import OpenOxideError, RefusedError, UsageError
 from openoxide.ids import ID_BYTES, letters
 from openoxide.memory.index import MOST_LINES, MOST_UNITS, load_index
 from openoxide.surroundings import KERNEL_KINDS, file_system
@@ -334,7 +334,9 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
 
 def _memory_status(service: Service, project: str) -> MemoryStatus | None:
     """None for a project that has no memory, nor ever had one."""
-    watched = service.memories.of(project)
+    watched = None
+    with suppress(OpenOxideError):  # one that is new cannot be registered now: told of once it is
+        watched = service.memories.of(project)
     known = watched.worktree if watched is not None else service.memories.known(project)
     if known is None:
         return None
