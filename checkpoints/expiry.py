@@ -28,7 +28,6 @@ from openoxide.settings import RetentionSettings, ThinSettings
 _BATCH = 25
 _PAGE_PATHS = 2_000
 _LONGEST_REST_S = 0.1
-_FINE = "fine."
 _TRIGGERS = {trigger.value: trigger for trigger in Trigger}
 
 _CANDIDATES = """
@@ -261,9 +260,9 @@ def _at_leisure() -> Iterator[None]:
 
 def give_up_fine(db: Transaction, worktree: int, seq: int) -> None:
     """A limit took checkpoints of the last day: up to ``seq`` nothing is kept for the fine window."""
-    meta.write(db, _FINE, {str(worktree): seq})
+    meta.write(db, meta.FINE, {str(worktree): seq})
 
 
 def fine_given_up(db: Transaction) -> dict[int, int]:
     """By worktree, up to which position nothing is kept for the fine window."""
-    return {int(worktree): seq for worktree, seq in meta.read(db, _FINE).items()}
+    return {int(worktree): seq for worktree, seq in meta.read(db, meta.FINE).items()}
