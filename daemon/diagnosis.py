@@ -12,6 +12,7 @@ from openoxide.checkpoints.tree import go_on_here, way_back
 from openoxide.daemon.attachment import INSTANCE_LIMIT, WATCH_LIMIT
 from openoxide.daemon.cadence import NETWORK_FS
 from openoxide.daemon.protocol.health import IdleTurnObject, JobObject, RetentionObject
+from openoxide.daemon.reserve import RESERVE_BYTES, ROOM_BYTES
 from openoxide.health import ERROR, NOTE, WARNING, Problem, tree_problems
 
 ENOUGH_WATCHES, ENOUGH_INSTANCES = 524_288, 1_024
@@ -160,6 +161,19 @@ def reserve_problems(free: int, least: int) -> list[Problem]:
     if free >= least:
         return [Problem("reserve_near", NOTE, text, hint)]
     return [Problem("reserve", WARNING, f"{text}: checkpoints are forgotten before their time", hint)]
+
+
+def spent_problems(kept: int, free: int) -> list[Problem]:
+    """Whether the reserve for a rewind on a full disk is used up, or could not be made: ``kept`` bytes of it are there, and
+    ``free`` on the disk. Where there is room it comes with the next heartbeat.
+    """
+    if kept or free >= ROOM_BYTES:
+        return []
+    text = f"nothing is kept for a rewind on a full disk: {free >> 20} MiB are free, and that takes {ROOM_BYTES >> 20}"
+    hint = (
+        f"free some space: with {ROOM_BYTES >> 20} MiB the daemon keeps {RESERVE_BYTES >> 20} of them within a minute"
+    )
+    return [Problem("reserve_spent", WARNING, text, hint)]
 
 
 def retention_problems(retention: RetentionObject) -> list[Problem]:

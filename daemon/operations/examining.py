@@ -27,6 +27,7 @@ from openoxide.daemon.diagnosis import (
     quota_problems,
     reserve_problems,
     retention_problems,
+    spent_problems,
     store_problems,
 )
 from openoxide.daemon.operations.checking import damage_known
@@ -93,7 +94,7 @@ def _store_problems(service: Service) -> list[Problem]:
 def _room_problems(service: Service) -> list[Problem]:
     """Whether what the settings leave to the history is used up."""
     retention = service.settings.retention
-    found: list[Problem] = []
+    found = spent_problems(service.reserve.size_bytes, service.reserve.free_bytes())
     with service.timeline.database.looking() as db:
         if retention.min_free_bytes:
             free = os.statvfs(service.home.folder)

@@ -70,7 +70,7 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
         require_known(service.view(watched.worktree), chosen)
         dry_run = flag(request, "dry_run")
         report({"stage": "checkpoint", "done": 0, "total": 0, "bytes": 0})
-        before, now_seq = _take_before(watched, full=intent.scope is Scope.ALL, dry_run=dry_run)
+        before, now_seq = _take_before(service, watched, full=intent.scope is Scope.ALL, dry_run=dry_run)
         plan = _plan(service, watched, intent, chosen, now_seq, number(request, "plan_seq", least=0))
         assert intent.target is not None, "a rewind has a target"
         absent = absences(service.view(watched.worktree), request, intent.target, now_seq, chosen)
@@ -242,7 +242,7 @@ def _reverse_one(
             f"operation {short(reverses.public_id)} cannot be reversed any more: the checkpoints that it needs have expired",
             hint="`oxide-ctl log` lists what is kept, and `oxide-ctl rewind` goes back to it",
         )
-    before, now_seq = _take_before(watched, full=False, dry_run=dry_run)
+    before, now_seq = _take_before(service, watched, full=False, dry_run=dry_run)
     with service.timeline.database.reading() as db, watched.open_tree() as tree:
         plan = plan_reverse(db, tree, reverses, now_seq)
         plan = _as_agreed(db, watched.worktree.id, plan, agreed_seq, now_seq)
@@ -325,16 +325,15 @@ def _refused_for(plan: RewindPlan) -> ConflictError:
     )
 
 
-def _take_before(watched: Watched, *, full: bool, dry_run: bool) -> tuple[Checkpoint | None, int]:
+def _take_before(service: Service, watched: Watched, *, full: bool, dry_run: bool) -> tuple[Checkpoint | None, int]:
     """The pre-rewind checkpoint and its position; a dry run records, but seals nothing."""
     label = None if dry_run else Label(trigger=Trigger.REWIND)
+    sealed = None
     if full:
-        sealed = watched.full_pass(label)
+        sealed = service.reserve.spend(lambda: watched.full_pass(label))
     elif label is not None:
-        sealed = watched.seal(label)
-    else:
-        sealed = None
-    return sealed, sealed.seq if sealed is not None else watched.record()
+        sealed = service.reserve.spend(lambda: watched.seal(label))
+    return sealed, sealed.seq if sealed is not None else service.reserve.spend(watched.record)
 
 
 def _carry_out(
@@ -347,11 +346,10 @@ def _carry_out(
 ) -> RewindAnswer:
     if before is None or not plan.changes:
         return _answer(watched, intent, plan, planned_outcomes(plan, (), ()), before, None)
-    operation = _begin(service, watched, intent, before, plan)
     report({"stage": intent.kind.value, "done": 0, "total": len(plan.changes), "bytes": 0})
     with watched.open_tree() as tree:
         applier = Applier(service.timeline, tree)
-        applied = applier.apply(operation, plan)
+        operation, applied = service.reserve.spend(lambda: _exchange(service, watched, applier, intent, before, plan))
         since = applier.verify(applied)
     outcomes = planned_outcomes(plan, applied.left, since)
     by = attribution(operation, applied.steps, writer_between_windows(watched.windows))
@@ -359,6 +357,22 @@ def _carry_out(
     service.background.submit(f"sweep {operation.id}", lambda: sweep_ended(service, watched))
     notes = [*applied.notes, *_made_anew(service, watched)]
     return _answer(watched, intent, plan, outcomes, before, operation, notes)
+
+
+def _exchange(
+    service: Service, watched: Watched, applier: Applier, intent: Intent, before: Checkpoint, plan: RewindPlan
+) -> tuple[Operation, Applied]:
+    """Begin the operation and carry it out. A full disk stops it before anything is touched, and never later: what was begun
+    is given up, now or by whoever comes next.
+    """
+    # the one before may have come further than its error tells
+    _refuse_while_interrupted(service, watched)
+    with service.timeline.database.reading() as db:
+        begun = journal.open_operations(db, watched.worktree.id)
+    for operation in begun:
+        applier.give_up(operation)
+    operation = _begin(service, watched, intent, before, plan)
+    return operation, applier.apply(operation, plan)
 
 
 def _made_anew(service: Service, watched: Watched) -> Iterator[str]:
@@ -417,15 +431,22 @@ def conclude(
     recorded. The caller holds the lock.
     """
     try:
-        after = watched.seal(Label(trigger=Trigger.REWIND), by, applied.paths, applied.placed)
+        label = Label(trigger=Trigger.REWIND)
+        after = service.reserve.spend(lambda: watched.seal(label, by, applied.paths, applied.placed))
         outcomes = _as_recorded(service, operation, after, outcomes)
-        with service.timeline.database.writing() as db:
-            row = store.CheckpointQuery(db, watched.worktree.id).row_id(after.id)
-            journal.finish(db, operation.id, phase, row, _summary(outcomes), outcomes)
+        service.reserve.spend(lambda: _finish(service, operation, phase, after, outcomes))
     except OpenOxideError as error:
         error.hint = "the files are in place, the record is not: run `oxide-ctl rewind --continue` when this is mended"
         raise
     return outcomes
+
+
+def _finish(
+    service: Service, operation: Operation, phase: Phase, after: Checkpoint, outcomes: Sequence[Outcome]
+) -> None:
+    with service.timeline.database.writing() as db:
+        row = store.CheckpointQuery(db, operation.worktree).row_id(after.id)
+        journal.finish(db, operation.id, phase, row, _summary(outcomes), outcomes)
 
 
 def _as_recorded(

@@ -8,7 +8,7 @@ from openoxide.daemon.protocol import PathEntry
 
 
 class DaemonObject(TypedDict):
-    """The daemon itself."""
+    """The daemon itself. ``reserve_bytes``: what is kept for a rewind on a full disk, 0 where it is used up or not made yet."""
 
     pid: int
     version: str
@@ -17,6 +17,7 @@ class DaemonObject(TypedDict):
     home: str
     store_bytes: int
     store_writable: bool
+    reserve_bytes: int
     problems: list[str]
 
 
