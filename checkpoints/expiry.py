@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from openoxide.checkpoints import journal, meta, store
+from openoxide.checkpoints import heavy, journal, meta, store
 from openoxide.checkpoints.clockmark import counted_from, drop_counts
 from openoxide.checkpoints.model import Trigger, Worktree
 from openoxide.checkpoints.policy import Candidate, Cause, Disk, Plan, Stretch, Tree, limits, plan, thinned_at
@@ -127,11 +127,13 @@ def survey(
             for worktree in store.worktrees(db)
         }
         found = [c for c in candidates(db) if c.worktree in trees]
+        left_out = heavy.left_out(db)
         (stored,) = raw(db).execute("select coalesce(sum(stored), 0) from frame").fetchone()
     wanted, refused = limits(trees, retention.total_quota_bytes, retention.min_free_bytes, disk_of(folder))
     # a quota that holds all that is stored holds what is needed: nothing has to be measured then
+    stored += sum(out.size_bytes for out in left_out)
     exceeded = [limit for limit in wanted if limit.cause is Cause.MIN_FREE or stored > limit.most_bytes]
-    decided = plan(found, trees, now_ms, exceeded, stretches(database, trees) if exceeded else ())
+    decided = plan(found, trees, now_ms, exceeded, stretches(database, trees) if exceeded else (), left_out)
     return decided.refusing(refused)
 
 

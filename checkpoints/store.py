@@ -368,6 +368,8 @@ def delete_history(db: Transaction, worktree: int) -> None:
         f"coalesce((select value from meta where key = '{_LAST_ROW}'), 0)) from checkpoint"
     )
     meta.delete(db, meta.FINE, [str(worktree)])
+    # a number of a path may be given again
+    db.execute_sql("delete from meta where key in (select 'over.' || id from path where worktree = ?)", (worktree,))
     for table in ("path", "head", "checkpoint", "window", "gap", "operation"):
         db.execute_sql(f"delete from {table} where worktree = ?", (worktree,))  # noqa: S608
     WorktreeRow.delete().where(WorktreeRow.id == worktree).execute(db)

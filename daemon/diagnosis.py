@@ -24,7 +24,8 @@ ROOT_GONE, ROOT_REPLACED = "the root is gone", "another directory has taken the 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeFacts:
     """One watched tree. ``state``, ``reason``, ``gaps`` (causes), ``interrupted`` and ``idle_turns`` as ``status`` has
-    them; ``staging``: a staging folder that no operation needs is ``left``, or was just ``swept``, or is still ``busy``.
+    them; ``staging``: a staging folder that no operation needs is ``left``, or was just ``swept``, or is still ``busy``;
+    ``over_quota``: paths that the quota has no room for.
     """
 
     root: str
@@ -38,6 +39,7 @@ class TreeFacts:
     file_system: str = ""
     holds_home: bool = False
     staging: str = ""
+    over_quota: Sequence[str] = ()
 
 
 def problems_of_tree(tree: TreeFacts) -> list[Problem]:
@@ -55,6 +57,11 @@ def problems_of_tree(tree: TreeFacts) -> list[Problem]:
         text = f"a turn of session {turn['session']} is open in {tree.root}, and nothing was heard of it since {turn['heard_at']}"
         hint = f"what anybody writes there is taken for its own; if its agent is gone: `{turn['command']}`"
         found.append(Problem("turn_open", WARNING, text, hint))
+    if tree.over_quota:
+        files = f"{len(tree.over_quota)} files of {tree.root}, first {tree.over_quota[0]}"
+        text = f"they are not recorded, since the quota has no room for them: {files}"
+        hint = "raise retention.quota_bytes, unpin what holds their versions, or name them in .oxideignore"
+        found.append(Problem("over_quota", WARNING, text, hint))
     if tree.holds_home:
         text = (
             f"the home lies inside the watched tree {tree.root}: it is not recorded, and goes when the tree is deleted"

@@ -175,6 +175,7 @@ def _facts(service: Service, tree: Watched, *, fix: bool) -> TreeFacts:
         interrupted=interrupted,
         idle_turns=[idle_turn_object(turn, root) for turn in idle],
         file_system=file_system(os.fsdecode(root)),
+        over_quota=[shown(path) for path in sorted(tree.over_quota)],
         holds_home=holds(root, os.path.realpath(os.fsencode(service.home.folder))),
         staging="" if interrupted else staging_of(service, tree, sweep=fix),
     )

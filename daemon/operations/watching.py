@@ -22,7 +22,7 @@ from openoxide.daemon.operations.checking import damage_known
 from openoxide.daemon.operations.expiring import retention, retention_of
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
 from openoxide.daemon.operations.looking import holds, is_broad
-from openoxide.daemon.protocol import Items, printable
+from openoxide.daemon.protocol import Items, path_entry, printable
 from openoxide.daemon.protocol.health import JobObject, StatusAnswer, WorktreeStatus
 from openoxide.daemon.protocol.projects import Lookalike, ProjectItem, WatchAnswer
 from openoxide.daemon.requests import Request, flag, path
@@ -311,6 +311,7 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         "files": head.files,
         "bytes": head.bytes,
         "skipped": head.skipped,
+        "over_quota": [path_entry(path) for path in sorted(watched.over_quota)],
         "scanned": capturing.seen if capturing is not None else None,
         "entries": watched.last_pass.entries if watched.last_pass else 0,
         "full_pass_every_ms": watched.wait_ms,

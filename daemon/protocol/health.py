@@ -50,7 +50,8 @@ class WorktreeStatus(TypedDict):
     """One worktree. ``state``: watching, degraded, capturing, paused (root gone, or asked for: ``paused_at``) or stopped.
     ``paused_until`` is None for a pause without an end. ``files``, ``bytes`` and ``skipped`` are what is recorded now.
     ``scanned``: entries that the full pass under way has looked at, None where there is none; ``entries``: those of the last
-    one. ``polled``: why the watcher cannot tell of all changes, so that each ``full_pass_every_ms`` a pass looks for them.
+    one. ``over_quota``: paths that the quota has no room for, which are not recorded.
+    ``polled``: why the watcher cannot tell of all changes, so that each ``full_pass_every_ms`` a pass looks for them.
     """
 
     root: str
@@ -64,6 +65,7 @@ class WorktreeStatus(TypedDict):
     files: int
     bytes: int
     skipped: int
+    over_quota: list[PathEntry]
     scanned: int | None
     entries: int
     full_pass_every_ms: int

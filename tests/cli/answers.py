@@ -131,6 +131,7 @@ WORKTREE = {
     "files": 1_204,
     "bytes": 9 << 20,
     "skipped": 3,
+    "over_quota": [],
     "scanned": None,
     "entries": 1_400,
     "full_pass_every_ms": 600_000,
