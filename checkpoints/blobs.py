@@ -25,6 +25,7 @@ from openoxide.db import Database, Transaction
 from openoxide.errors import StoreDamagedError, StoreReadOnlyError
 from openoxide.fileio import write_all, write_errors
 from openoxide.paths import Home
+from openoxide.syscalls import clone_blocks
 
 # numbers that one start may use, promised in a durable row before its first pack: at 64 MiB a pack that is 62 GiB
 PACKS_OF_A_START = 1_000
@@ -341,19 +342,31 @@ def _is_whole(open_one: Callable[[BlobHash], BinaryIO], name: BlobHash) -> bool:
 
 
 def copy_blob(source: BinaryIO, fd: int, name: BlobHash) -> None:
-    """Copy a blob's stream to the end of ``fd``; long runs of zeros become holes, so that a sparse file comes back as one.
-    Raises StoreDamagedError if the bytes are not what the name says.
+    """Copy a blob's stream to the end of ``fd``, by sharing its blocks where it is a file and the file system can. Long runs of
+    zeros become holes, so that a sparse file comes back as one. Raises StoreDamagedError if the bytes are not what the name
+    says.
     """
     hasher = Hasher()
     ends_in_hole = False
+    shares = _shares_blocks(source, fd)
     while chunk := source.read(_CHUNK):
         hasher.update(chunk)
+        if shares:
+            continue
         ends_in_hole = _write_around_zeros(fd, chunk)
     if ends_in_hole:
         # lseek(2) past the end does not lengthen a file: a hole at its end has to be given by its size
         os.ftruncate(fd, os.lseek(fd, 0, os.SEEK_CUR))
     if hasher.digest() != name:
         raise StoreDamagedError(f"blob {name.hex()[:12]} does not hold the bytes it is named after")
+
+
+def _shares_blocks(source: BinaryIO, fd: int) -> bool:
+    """Whether ``fd``, which was empty, has all of ``source`` by sharing its blocks, which nobody writes to."""
+    try:
+        return os.fstat(fd).st_size == 0 and clone_blocks(source.fileno(), fd)
+    except io.UnsupportedOperation:  # what is in memory, or is unpacked
+        return False
 
 
 def _write_around_zeros(fd: int, chunk: bytes) -> bool:

@@ -243,14 +243,14 @@ class Capture:
                 else:
                     waiting[path + b"/"] = Folder(path, found, row)
                 continue
-            plain = unruled and self._is_plain(name, found)
+            plain = unruled and self._is_plain(path, name, found)
             if row is None or not self._is_as_recorded(path, found, row, plain=plain):
                 yield from entries.recorded(path, found, row) if plain else entries.entry(path, found, row)
         return None
 
-    def _is_plain(self, name: bytes, found: os.stat_result) -> bool:
+    def _is_plain(self, path: bytes, name: bytes, found: os.stat_result) -> bool:
         """Whether no rule has a say about an entry, in a directory where none has of most (Rules.has_no_say)."""
-        return found.st_size <= self._small and name not in RESERVED_NAMES
+        return found.st_size <= self._small and name not in RESERVED_NAMES and not self._entries.is_over_quota(path)
 
     def _is_as_recorded(self, path: bytes, found: os.stat_result, row: LiveRow, *, plain: bool) -> bool:
         # asked here for what is most of a tree: no value has to be made of its row (LiveRow)
@@ -343,7 +343,7 @@ class Capture:
         self.seen += 1
         self._entries.done.add(path)
         directory, name = split(path)
-        plain = self._is_plain(name, found) and self._rules.has_no_say(directory)
+        plain = self._is_plain(path, name, found) and self._rules.has_no_say(directory)
         yield from self._entries.recorded(path, found, row) if plain else self._entries.entry(path, found, row)
         if row is not None and row.kind in (Kind.DIRECTORY, Kind.SKIPPED):
             yield from self._entries.gone_below(path)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from openoxide.checkpoints.churn import Turn
 from openoxide.checkpoints.ignore import Rules
 from openoxide.checkpoints.known import LiveStates, Moved, Placed
 from openoxide.checkpoints.live import LiveRow, unchanged
-from openoxide.checkpoints.model import ABSENT, SQLITE_SUFFIXES, Kind, Observed, SkipReason, skipped, split
+from openoxide.checkpoints.model import ABSENT, SQLITE_SUFFIXES, Kind, Observed, SkipReason, skipped, split, sqlite_base
 from openoxide.checkpoints.reading import Found, StoreBig, read_file, read_simple, read_unit
 from openoxide.checkpoints.staging import looks_like
 from openoxide.checkpoints.tree import GONE, Tree, identity, wall_ns
@@ -26,7 +26,7 @@ _ABSENT = Kind.ABSENT
 class Entries:
     """The entries of one capture; with ``churn`` a file that changes all the time is not taken each time. ``done`` holds
     paths that are not to be met again, ``torn`` what changed while it was read, ``held`` what has changed and is to wait,
-    ``linked`` the inodes of files with several names.
+    ``linked`` the inodes of files with several names. ``over_quota``: paths that there is no room for.
 
     ``told``: paths that an event named, which are read whatever their stat says; ``placed``: entries that need not be
     read where their stat is still the one they were placed with.
@@ -40,6 +40,7 @@ class Entries:
         live: LiveStates,
         store_big: StoreBig,
         churn: Turn | None = None,
+        over_quota: Collection[bytes] = frozenset(),
     ) -> None:
         self.tree = tree
         self.rules = rules
@@ -47,6 +48,7 @@ class Entries:
         self.live = live
         self._store_big = store_big
         self._churn = churn
+        self.over_quota = over_quota
         self._moved: dict[tuple[int, int], Moved] = {}
         self._ignored_counts: dict[bytes, int] = {}
         self.skipped: dict[bytes, SkipReason] = {}
@@ -146,11 +148,18 @@ class Entries:
         reason = self.rules.skip_entry(path)
         if reason is not None or not stat.S_ISREG(found.st_mode):
             return reason
+        if self.is_over_quota(path):
+            return SkipReason.OVER_QUOTA
         if found.st_size > self.settings.max_file_bytes:
             return SkipReason.TOO_LARGE
         if found.st_size > self.settings.ignored_file_bytes and self.rules.ignored_top(path, False) is not None:
             return SkipReason.IGNORED_LARGE
         return None
+
+    def is_over_quota(self, path: bytes) -> bool:
+        """Whether there is no room for a file; a database and its side files go together."""
+        over = self.over_quota
+        return bool(over) and (path in over or sqlite_base(path) in over)
 
     def _full_tree(self, path: bytes, found: os.stat_result, row: LiveRow | None) -> bytes | None:
         """The ignored directory tree that has no room for ``path``; what is recorded already stays recorded."""

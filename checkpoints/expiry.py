@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from openoxide.checkpoints import journal, meta, store
+from openoxide.checkpoints import heavy, journal, meta, store
 from openoxide.checkpoints.clockmark import counted_from, drop_counts
 from openoxide.checkpoints.model import Trigger, Worktree
 from openoxide.checkpoints.policy import Candidate, Cause, Disk, Plan, Stretch, Tree, limits, plan, thinned_at
@@ -28,7 +28,6 @@ from openoxide.settings import RetentionSettings, ThinSettings
 _BATCH = 25
 _PAGE_PATHS = 2_000
 _LONGEST_REST_S = 0.1
-_FINE = "fine."
 _TRIGGERS = {trigger.value: trigger for trigger in Trigger}
 
 _CANDIDATES = """
@@ -128,11 +127,13 @@ def survey(
             for worktree in store.worktrees(db)
         }
         found = [c for c in candidates(db) if c.worktree in trees]
+        left_out = heavy.left_out(db)
         (stored,) = raw(db).execute("select coalesce(sum(stored), 0) from frame").fetchone()
     wanted, refused = limits(trees, retention.total_quota_bytes, retention.min_free_bytes, disk_of(folder))
     # a quota that holds all that is stored holds what is needed: nothing has to be measured then
+    stored += sum(out.size_bytes for out in left_out)
     exceeded = [limit for limit in wanted if limit.cause is Cause.MIN_FREE or stored > limit.most_bytes]
-    decided = plan(found, trees, now_ms, exceeded, stretches(database, trees) if exceeded else ())
+    decided = plan(found, trees, now_ms, exceeded, stretches(database, trees) if exceeded else (), left_out)
     return decided.refusing(refused)
 
 
@@ -262,9 +263,9 @@ def _at_leisure() -> Iterator[None]:
 
 def give_up_fine(db: Transaction, worktree: int, seq: int) -> None:
     """A limit took checkpoints of the last day: up to ``seq`` nothing is kept for the fine window."""
-    meta.write(db, _FINE, {str(worktree): seq})
+    meta.write(db, meta.FINE, {str(worktree): seq})
 
 
 def fine_given_up(db: Transaction) -> dict[int, int]:
     """By worktree, up to which position nothing is kept for the fine window."""
-    return {int(worktree): seq for worktree, seq in meta.read(db, _FINE).items()}
+    return {int(worktree): seq for worktree, seq in meta.read(db, meta.FINE).items()}

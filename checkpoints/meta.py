@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from openoxide.checkpoints.rows import raw
 from openoxide.db import Transaction
 
+# by worktree: up to which position a limit has given the fine window up
+FINE = "fine."
+
 
 def read(db: Transaction, prefix: str) -> dict[str, int]:
     """All values under ``prefix``, by the rest of their keys."""

@@ -78,6 +78,7 @@ class SkipReason(str, Enum):
     IGNORED_TREE_FULL = "ignored_tree_full"
     UNREADABLE = "unreadable"
     CHURNING = "churning"
+    OVER_QUOTA = "over_quota"  # what must stay exceeds the quota by itself, and this is the largest of it
     LOST = "lost"  # it was recorded, its row was damaged, and a repair could not tell what it was
     PURGED = "purged"  # it was recorded, and its content was removed everywhere
 

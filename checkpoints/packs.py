@@ -5,7 +5,6 @@ A blob of BIG_BYTES or more is a file of its own under ``big/``, named by its ha
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import stat
@@ -13,10 +12,11 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import zstandard
 
+from openoxide.checkpoints.bigfiles import codec_at, raw_bytes_of, write_big_file
 from openoxide.checkpoints.frames import (
     DELTA,
     MOST_HEAD_BYTES,
@@ -25,12 +25,11 @@ from openoxide.checkpoints.frames import (
     Header,
     Place,
     base_of,
-    compressor,
     decompress,
     header_at_end,
     lay_out,
 )
-from openoxide.checkpoints.hashing import HASH_BYTES, Hasher
+from openoxide.checkpoints.hashing import HASH_BYTES
 from openoxide.checkpoints.model import BlobHash
 from openoxide.errors import StoreDamagedError
 from openoxide.fileio import FULL, fsync_folder, require_readable, write_all
@@ -39,7 +38,6 @@ PACK_BYTES = 64 << 20
 # from here on a content is copied in pieces and never held in memory (test_reading.py)
 BIG_BYTES = 4 << 20
 BIG = "big"
-_CHUNK = 1 << 20
 # no more digits than SQLite's integers hold
 _NUMBERED = re.compile(r"([0-9]{8,12})\.pack(?:\.aside)?")
 _NAMED = re.compile(f"[0-9a-f]{{{2 * HASH_BYTES}}}")
@@ -86,7 +84,7 @@ class Packs:
         self.big = folder / BIG
         self._packs = _Held(self.folder)
         self._bigs = _Held(self.big)
-        self._lock = threading.Lock()
+        self._lock, self._putting = threading.Lock(), threading.Lock()
         self._next = first_pack
         self._open: PackFile | None = None
         self._beside: set[int] = set()
@@ -277,40 +275,66 @@ class Packs:
         return [name for name in os.listdir(self._bigs.fd()) if _NAMED.fullmatch(name) and self._bigs.holds(name)]
 
     def add_big(self, source: BinaryIO) -> tuple[BlobHash, Place]:
-        """Copy ``source`` into a file of its own, durable under its hash when this returns."""
+        """Copy ``source`` into a file of its own, durable under its hash when this returns: by sharing its blocks where the
+        file system can.
+        """
+        temporary, (name, place) = self._write_big(source, None)
+        try:
+            while (codec := self._put_big(temporary, name, place)) is not None:
+                # the same content lies there in the other form, which its row tells: so it stays in that
+                with open(temporary, "rb", opener=self._bigs.opener) as file, raw_bytes_of(file, name) as again:
+                    other, (name, place) = self._write_big(again, codec)
+                os.rename(other, temporary, src_dir_fd=self._bigs.fd(), dst_dir_fd=self._bigs.fd())
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=self._bigs.fd())
+            raise
+        os.fsync(self._bigs.fd())
+        return name, place
+
+    def _write_big(self, source: BinaryIO, codec: int | None) -> tuple[str, tuple[BlobHash, Place]]:
+        """The name of a new file with what ``source`` holds, durable, and what it is."""
         # beside its place: rename(2) is atomic within one file system only
         temporary = f"{os.urandom(8).hex()}.tmp"
-        hasher, raw, kept = Hasher(), 0, False
         try:
-            with open(temporary, "xb", opener=self._bigs.opener) as out:
-                with compressor().stream_writer(out, closefd=False) as packer:
-                    while chunk := source.read(_CHUNK):
-                        hasher.update(chunk)
-                        raw += len(chunk)
-                        packer.write(chunk)
+            with open(temporary, "x+b", opener=self._bigs.opener) as out:
+                name, raw, codec = write_big_file(source, out, codec)
                 out.flush()
                 # before the rename: a name must never lead to bytes that a power cut can take
                 os.fsync(out.fileno())
-                stored = out.tell()
-            name = hasher.digest()
+                stored = os.fstat(out.fileno()).st_size
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=self._bigs.fd())
+            raise
+        return temporary, (name, Place(pack=None, offset=0, stored=stored, raw=raw, codec=codec))
+
+    def _put_big(self, temporary: str, name: BlobHash, place: Place) -> int | None:
+        """Give a file its name; not where it has that in another form already, which is answered then."""
+        with self._putting:
+            with suppress(FileNotFoundError), open(name.hex(), "rb", opener=self._bigs.opener) as there:
+                codec = codec_at(there.fileno())
+                # one that was cut short, or whose beginning was damaged, is none of either form
+                whole = codec == ZSTD or os.fstat(there.fileno()).st_size == place.raw
+                if whole and codec != place.codec:
+                    return codec
             # the same content may be there already and is replaced by itself; who has it open goes on reading
             os.rename(temporary, name.hex(), src_dir_fd=self._bigs.fd(), dst_dir_fd=self._bigs.fd())
-            kept = True
-        finally:
-            if not kept:
-                with suppress(FileNotFoundError):
-                    os.unlink(temporary, dir_fd=self._bigs.fd())
-        os.fsync(self._bigs.fd())
-        return name, Place(pack=None, offset=0, stored=stored, raw=raw, codec=ZSTD)
+        return None
+
+    def codec_of_big(self, name: BlobHash) -> int:
+        """Which codec a big blob's file has. Raises OSError."""
+        with open(name.hex(), "rb", opener=self._bigs.opener) as file:
+            return codec_at(file.fileno())
 
     def open_big(self, name: BlobHash) -> BinaryIO:
         """A stream over a big blob's raw bytes."""
         try:
-            source = open(name.hex(), "rb", opener=self._bigs.opener)  # noqa: SIM115 - the stream reader closes it
+            source = open(name.hex(), "rb", opener=self._bigs.opener)  # noqa: SIM115 - the stream closes it
+            return raw_bytes_of(source, name)
         except OSError as error:
             require_readable(error)
             raise StoreDamagedError(f"blob {name.hex()[:12]} cannot be opened: {error}") from error
-        return io.BufferedReader(_Unpacked(source, name), _CHUNK)
 
     def prepare(self) -> None:
         """Make the folders and remove what an interrupted copy left behind."""
@@ -319,27 +343,6 @@ class Packs:
         # a new folder's name lies in the folder above
         fsync_folder(self.folder.parent)
         self.remove_aside(self.unfinished())
-
-
-class _Unpacked(io.RawIOBase):
-    """The raw bytes of a big blob's file; damage that the decompressor meets is damage of the store."""
-
-    def __init__(self, source: BinaryIO, name: BlobHash) -> None:
-        self._reader = zstandard.ZstdDecompressor().stream_reader(source, closefd=True)
-        self._name = name
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            return self._reader.readinto(buffer)
-        except zstandard.ZstdError as error:
-            raise StoreDamagedError(f"blob {self._name.hex()[:12]} cannot be unpacked: {error}") from error
-
-    def close(self) -> None:
-        self._reader.close()  # type: ignore[no-untyped-call]
-        super().close()
 
 
 class _Held:

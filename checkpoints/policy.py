@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from openoxide.checkpoints.model import AUTOMATIC, Trigger
+from openoxide.checkpoints.overquota import Heavy, LeftOut, too_heavy
 from openoxide.checkpoints.retention import Reason, floor
 from openoxide.settings import RetentionSettings, ThinSettings
 
@@ -95,7 +96,8 @@ class Disk(NamedTuple):
 class Plan:
     """What is to be done. ``keep``: id to reason; ``forget``: into trash; ``release``: out of the store, with or without
     having been in trash. ``fine``: by worktree, up to which position a limit takes checkpoints of the last day too, so that
-    nothing is to be kept for the fine window there. ``refused``: limits that cannot be held, in words.
+    nothing is to be kept for the fine window there. ``refused``: limits that cannot be held, in words; ``heavy``: what makes
+    the floor alone exceed a quota.
     """
 
     keep: Mapping[str, Reason | Why] = field(default_factory=dict)
@@ -103,6 +105,7 @@ class Plan:
     release: Mapping[str, Cause] = field(default_factory=dict)
     fine: Mapping[int, int] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
+    heavy: Heavy = field(default_factory=Heavy)
 
     def refusing(self, more: Sequence[str]) -> Plan:
         """The same, where ``more`` limits cannot be held."""
@@ -115,9 +118,10 @@ def plan(
     now_ms: int,
     limits: Sequence[Limit] = (),
     stretches: Iterable[Stretch] = (),
+    left_out: Sequence[LeftOut] = (),
 ) -> Plan:
     """What becomes of ``candidates``, all sealed checkpoints of all ``trees``. ``stretches``: all of the store, where there
-    are ``limits``.
+    are ``limits``; ``left_out``: what is not recorded already, for a quota.
     """
     keep, forget = _by_time(candidates, trees, now_ms)
     release = {
@@ -136,7 +140,10 @@ def plan(
     for stretch in stretches:
         usage.add(stretch)
     refused = [text for limit in limits if (text := usage.hold(limit))]
-    return _without(found, queue, usage, trees, refused)
+    heavy = Heavy()
+    for limit in limits:
+        heavy = heavy.and_also(usage.heavy(limit, left_out))
+    return replace(_without(found, queue, usage, trees, refused), heavy=heavy)
 
 
 def _by_time(
@@ -289,12 +296,16 @@ class _Usage:
             tuple[str, int], int
         ] = {}  # by project and content: the rank after which it is not needed there
         self._newest: dict[tuple[str, int], None] = {}
+        self._files: set[int] = set()  # of those: what some path of a project's tree holds or held
+        self._kinds = {worktree: tree.kind for worktree, tree in trees.items()}
         self.cuts: dict[str, list[tuple[int, Cause]]] = {project: [] for project in self._project.values()}
 
     def add(self, stretch: Stretch) -> None:
         key = (self._project[stretch.worktree], stretch.content)
         self._size[stretch.content] = stretch.size_bytes
         self._last[key] = max(self._last.get(key, -1), self._queue.last_of(stretch))
+        if self._kinds[stretch.worktree] != MEMORY:
+            self._files.add(stretch.content)
         newest = self._queue.newest.get(stretch.worktree, 0)
         if stretch.seq <= newest and (stretch.until is None or newest < stretch.until):
             self._newest[key] = None
@@ -319,6 +330,14 @@ class _Usage:
                 return f"{limit.cause.value}_bytes is {limit.most_bytes}, and the newest checkpoints alone take {least}"
         self._go_on(limit, ranks, after, excess)
         return ""
+
+    def heavy(self, limit: Limit, left_out: Sequence[LeftOut]) -> Heavy:
+        """What would have to go for the floor alone to hold a quota."""
+        if limit.cause is Cause.MIN_FREE:
+            return Heavy()
+        held = {content: self._size[content] for content, rank in self._ranks(limit.project).items() if rank == _NEVER}
+        its = [out for out in left_out if limit.project in (None, self._project.get(out.worktree))]
+        return too_heavy(held, held.keys() & self._files, its, limit.most_bytes)
 
     def _go_on(self, limit: Limit, ranks: Mapping[int, int], after: Mapping[int, int], excess: int) -> None:
         cut = -1

@@ -83,8 +83,10 @@ def superfluous(rows: Sequence[Row], needs: Needs, *, is_database: bool) -> list
     """
     first = needs.positions[0] if needs.positions else 0
     since = _compared_since(rows, needs, is_database=is_database)
-    # up to an operation each row may be the one that it brought back
-    last_operation = max((row.seq for row in rows if row.author.operation), default=0)
+    newer = [stretch for stretch in _absences(rows) if needs.holds(*stretch)]
+    # up to an operation each row may be the one that it brought back, where a plan asks whose that was
+    asked = newer or since < float("inf")
+    last_operation = max((row.seq for row in rows if row.author.operation), default=0) if asked else 0
     undeclared = _last_undeclared(rows, needs)
     gone = []
     for row, after in pairwise(rows):
@@ -116,11 +118,12 @@ def _last_undeclared(rows: Sequence[Row], needs: Needs) -> int | None:
     seq = next((row.seq for row in reversed(rows) if not row.author.declared), None)
     if seq is None:
         return None
-    absent = [
-        (0, rows[0].seq),
-        *((row.seq, after.seq) for row, after in pairwise(rows) if row.is_absent),
-    ]
-    return seq if any(needs.holds(low, min(high, seq)) for low, high in absent) else None
+    return seq if any(needs.holds(low, min(high, seq)) for low, high in _absences(rows)) else None
+
+
+def _absences(rows: Sequence[Row]) -> list[tuple[int, int]]:
+    """Where the path was not there, as ``[seq, until)``; not that of its newest row."""
+    return [(0, rows[0].seq), *((row.seq, after.seq) for row, after in pairwise(rows) if row.is_absent)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,34 +63,46 @@ class Prune:
     breathe: Callable[[], None] = lambda: None
     drained: Callable[[], bool] = lambda: True
     given_up: Mapping[int, int] = field(default_factory=dict)
+    more_room: Callable[[], bool] = bool  # False
     pruned: Pruned = field(default_factory=Pruned)
     _commits: int = 0
 
     def run(self) -> Pruned:
-        """Free it."""
-        # what needs no room comes first: it makes room for the rest
-        self._files()
+        """Free it. On a full disk rows need room that only rows would make: ``more_room`` may have some, once."""
         try:
-            if not self.clock_trusted:
-                self.pruned.notes.append(CLOCK)
-            elif self._wait():
-                self._rows()
-            self._contents()
-            self._files()
-            self._packs()
-            self._pages()
+            try:
+                self._free()
+            except StoreFullError:
+                if not self.more_room():
+                    raise
+                self._free()
         except StoreFullError:
             if not self.pruned.packs_deleted and not self.pruned.big_bytes:
                 raise
-            self.pruned.notes.append(NO_ROOM)
+            self._note(NO_ROOM)
         return self.pruned
+
+    def _free(self) -> None:
+        # what needs no room comes first: it makes room for the rest
+        self._files()
+        if not self.clock_trusted:
+            self._note(CLOCK)
+        elif self._wait():
+            self._rows()
+        self._contents()
+        self._files()
+        self._packs()
+        self._pages()
 
     def _wait(self) -> bool:
         if self.drained():
             return True
-        if READS_GO_ON not in self.pruned.notes:
-            self.pruned.notes.append(READS_GO_ON)
+        self._note(READS_GO_ON)
         return False
+
+    def _note(self, text: str) -> None:
+        if text not in self.pruned.notes:
+            self.pruned.notes.append(text)
 
     def _files(self) -> None:
         self.pruned.big_bytes += self.blobs.drop_bigs(self._wait)

@@ -141,7 +141,7 @@ class Recovering:
         if size is not None:
             # it lies where it belongs: all that is written is its row
             stored_bytes = self.packs.length(Place(None, 0, 0, 0, ZSTD), name) or 0
-            place = Place(None, 0, stored_bytes, size, ZSTD)
+            place = Place(None, 0, stored_bytes, size, self.packs.codec_of_big(name))
             self.found[name] = Mended(name, STORE, f"blobs/{BIG}/{name.hex()}", size, place)
 
     def _keep(self, name: BlobHash, source: BinaryIO, kind: str, where: str) -> None:

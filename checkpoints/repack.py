@@ -210,12 +210,15 @@ class _Plan:
         alone: list[Held] = []
         for path, group in groupby(sorted(self._held, key=lambda row: (row.path, row.seq)), key=lambda row: row.path):
             versions = [*group]
+            # by the size of each: a text that became a stub had large versions
+            large = [row for row in versions if row.size >= _LEAST_DELTA_BYTES]
             if path == 0 or len(versions) == 1:
                 alone += versions
-            elif versions[-1].size < _LEAST_DELTA_BYTES:
-                yield from ([made] for made in self._shared(versions))
+            elif len(large) > 1:
+                yield from self._against_newest(large)
+                yield from ([made] for made in self._shared(row for row in versions if row.size < _LEAST_DELTA_BYTES))
             else:
-                yield from self._against_newest(versions)
+                yield from ([made] for made in self._shared(versions))
         # as they lay: neighbours there were captured together
         yield from ([made] for made in self._shared(sorted(alone, key=lambda row: (row.place, row.inner))))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import peewee
 
+from openoxide.checkpoints import meta
 from openoxide.checkpoints.clockmark import drop_counts
 from openoxide.checkpoints.model import (
     CODE,
@@ -113,8 +114,12 @@ def _checkpoint(row: CheckpointRow) -> Checkpoint:
 
 # What every seal asks and writes is fixed SQL: building it anew took more than half of a seal's time.
 _CHECKPOINT_COLUMNS = tuple(field.column_name for field in CheckpointRow._meta.sorted_fields)[1:]  # noqa: SLF001 - peewee documents it
+_LAST_ROW = "checkpoint_rows"
+# no number is given twice, as SQLite would where the last rows were deleted: the mark of the clock goes by them
 _INSERT_CHECKPOINT = (
-    f"insert into checkpoint({', '.join(_CHECKPOINT_COLUMNS)}) values({', '.join('?' * len(_CHECKPOINT_COLUMNS))})"
+    f"insert into checkpoint(id, {', '.join(_CHECKPOINT_COLUMNS)}) select 1 + max("  # noqa: S608 nothing in it is given
+    f"coalesce((select max(id) from checkpoint), 0), coalesce((select value from meta where key = '{_LAST_ROW}'), 0)), "
+    f"{', '.join('?' * len(_CHECKPOINT_COLUMNS))}"
 )
 # by number and not by time: a clock can be set back
 _NEWEST = (
@@ -378,6 +383,14 @@ def delete_history(db: Transaction, worktree: int) -> None:
         db.execute_sql(f"delete from {table} where operation in {operations}", (worktree,))  # noqa: S608
     ids = [id_ for (id_,) in db.execute_sql("select public_id from checkpoint where worktree = ?", (worktree,))]
     drop_counts(db, ids)
+    # both numbers may be given again, and what was said of this worktree would hold for another
+    db.execute_sql(
+        f"insert or replace into meta(key, value) select '{_LAST_ROW}', max(coalesce(max(id), 0), "  # noqa: S608
+        f"coalesce((select value from meta where key = '{_LAST_ROW}'), 0)) from checkpoint"
+    )
+    meta.delete(db, meta.FINE, [str(worktree)])
+    # a number of a path may be given again
+    db.execute_sql("delete from meta where key in (select 'over.' || id from path where worktree = ?)", (worktree,))
     for table in ("path", "head", "checkpoint", "window", "gap", "operation"):
         db.execute_sql(f"delete from {table} where worktree = ?", (worktree,))  # noqa: S608
     WorktreeRow.delete().where(WorktreeRow.id == worktree).execute(db)

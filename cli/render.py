@@ -172,6 +172,9 @@ def restore(answer: RestoreAnswer, *, verbose: bool = False) -> str:
     return "\n".join([*lines, *shortened(skipped, verbose=verbose), *map(_note, answer["notes"])])
 
 
+_FEW_NAMES = 5
+
+
 def status(answer: StatusAnswer, now: datetime, *, verbose: bool = False) -> str:
     """The daemon's health and each worktree's; with ``verbose`` also the jobs that are well."""
     daemon = answer["daemon"]
@@ -198,6 +201,7 @@ def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:
         ("state", f"{item['state']}{reason}, {'complete' if item['complete'] else 'INCOMPLETE'}"),
         ("pending", f"{count(item['pending'], 'change')}; {count(item['watches'], 'watch handle')}, seq {item['seq']}"),
         ("tree", _tree(item)),
+        ("left out", _over_quota(item)),
         ("scan", _scan(item)),
         ("polled", _polled(item)),
         ("kept", count(item["checkpoints"], "checkpoint") + (f", last {ago(last, now)}" if last else "")),
@@ -233,6 +237,12 @@ def _scan(item: WorktreeStatus) -> str:
     if item.get("scanned") is None:
         return ""
     return f"{item['scanned']:,}" + (f" of about {item['entries']:,}" if item["entries"] else "") + " entries looked at"
+
+
+def _over_quota(item: WorktreeStatus) -> str:
+    found = [printable(path["path"]) for path in item.get("over_quota", ())]
+    more = f" and {len(found) - _FEW_NAMES} more" if len(found) > _FEW_NAMES else ""
+    return f"{', '.join(found[:_FEW_NAMES])}{more}: the quota has no room for it" if found else ""
 
 
 def _polled(item: WorktreeStatus) -> str:

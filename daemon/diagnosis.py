@@ -12,6 +12,7 @@ from openoxide.checkpoints.tree import go_on_here, way_back
 from openoxide.daemon.attachment import INSTANCE_LIMIT, WATCH_LIMIT
 from openoxide.daemon.cadence import NETWORK_FS
 from openoxide.daemon.protocol.health import IdleTurnObject, JobObject, RetentionObject
+from openoxide.daemon.reserve import RESERVE_BYTES, ROOM_BYTES
 from openoxide.health import ERROR, NOTE, WARNING, Problem, tree_problems
 
 ENOUGH_WATCHES, ENOUGH_INSTANCES = 524_288, 1_024
@@ -23,7 +24,8 @@ ROOT_GONE, ROOT_REPLACED = "the root is gone", "another directory has taken the 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeFacts:
     """One watched tree. ``state``, ``reason``, ``gaps`` (causes), ``interrupted`` and ``idle_turns`` as ``status`` has
-    them; ``staging``: a staging folder that no operation needs is ``left``, or was just ``swept``, or is still ``busy``.
+    them; ``staging``: a staging folder that no operation needs is ``left``, or was just ``swept``, or is still ``busy``;
+    ``over_quota``: paths that the quota has no room for.
     """
 
     root: str
@@ -37,6 +39,7 @@ class TreeFacts:
     file_system: str = ""
     holds_home: bool = False
     staging: str = ""
+    over_quota: Sequence[str] = ()
 
 
 def problems_of_tree(tree: TreeFacts) -> list[Problem]:
@@ -54,6 +57,11 @@ def problems_of_tree(tree: TreeFacts) -> list[Problem]:
         text = f"a turn of session {turn['session']} is open in {tree.root}, and nothing was heard of it since {turn['heard_at']}"
         hint = f"what anybody writes there is taken for its own; if its agent is gone: `{turn['command']}`"
         found.append(Problem("turn_open", WARNING, text, hint))
+    if tree.over_quota:
+        files = f"{len(tree.over_quota)} files of {tree.root}, first {tree.over_quota[0]}"
+        text = f"they are not recorded, since the quota has no room for them: {files}"
+        hint = "raise retention.quota_bytes, unpin what holds their versions, or name them in .oxideignore"
+        found.append(Problem("over_quota", WARNING, text, hint))
     if tree.holds_home:
         text = (
             f"the home lies inside the watched tree {tree.root}: it is not recorded, and goes when the tree is deleted"
@@ -160,6 +168,19 @@ def reserve_problems(free: int, least: int) -> list[Problem]:
     if free >= least:
         return [Problem("reserve_near", NOTE, text, hint)]
     return [Problem("reserve", WARNING, f"{text}: checkpoints are forgotten before their time", hint)]
+
+
+def spent_problems(kept: int, free: int) -> list[Problem]:
+    """Whether the reserve for a rewind on a full disk is used up, or could not be made: ``kept`` bytes of it are there, and
+    ``free`` on the disk. Where there is room it comes with the next heartbeat.
+    """
+    if kept or free >= ROOM_BYTES:
+        return []
+    text = f"nothing is kept for a rewind on a full disk: {free >> 20} MiB are free, and that takes {ROOM_BYTES >> 20}"
+    hint = (
+        f"free some space: with {ROOM_BYTES >> 20} MiB the daemon keeps {RESERVE_BYTES >> 20} of them within a minute"
+    )
+    return [Problem("reserve_spent", WARNING, text, hint)]
 
 
 def retention_problems(retention: RetentionObject) -> list[Problem]:

@@ -31,6 +31,7 @@ from openoxide.daemon.operations.settling import settle_at_start
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.queues import Queues
 from openoxide.daemon.quiet import QuietSealer
+from openoxide.daemon.reserve import Reserve
 from openoxide.daemon.scheduler import Scheduler
 from openoxide.daemon.spool import Spool
 from openoxide.daemon.watched import FullPassProgress, Label, Watched
@@ -58,7 +59,8 @@ class Service:
         self.taken: Taken | None = None  # None: the settings are whoever made this one's, and no file's
         self.on_sealed: list[OnSealed] = []
         self.stop_requested = threading.Event()
-        self.timeline = Timeline(home)
+        self.reserve = Reserve(home.reserve)
+        self.timeline = self.reserve.spend(partial(Timeline, home))
         self.timeline.standing.on_loss = self._lost
         self.clock_mark = ClockMark(self.timeline.database, clock)
         self.background = Background()
@@ -369,6 +371,7 @@ class Service:
         if not self.timeline.standing.holds():
             return
         self.clock_mark.look()
+        self.background.submit("reserve", self.reserve.make)
         if self.purge_waits:
             self.background.submit("purge", self.finish_purge)
         for watched in self.all_watched():

@@ -18,6 +18,7 @@ from openoxide.checkpoints.capture import Capture
 from openoxide.checkpoints.churn import Budgets
 from openoxide.checkpoints.entries import Entries
 from openoxide.checkpoints.gitposition import read_git
+from openoxide.checkpoints.heavy import paths_left_out
 from openoxide.checkpoints.ignore import Rules
 from openoxide.checkpoints.known import Placed
 from openoxide.checkpoints.live import Live
@@ -103,6 +104,7 @@ class Watched:
         self._watch = self._new_watch()
         with timeline.database.reading() as db:
             self._windows = sight.open_windows(db, worktree.id)
+            self.over_quota = paths_left_out(db, worktree.id)
 
     def start(self) -> None:
         """Watch from now on; what changed before is found by the first full pass."""
@@ -330,7 +332,7 @@ class Watched:
         # what somebody asked for holds every file, however often it changes
         churn = self._budgets.turn(self._clock.now_ms()) if automatic and not self.worktree.is_memory else None
         store_big = self._timeline.blobs.write_big
-        return Capture(Entries(tree, self._rules, self.settings.capture, live, store_big, churn))
+        return Capture(Entries(tree, self._rules, self.settings.capture, live, store_big, churn, self.over_quota))
 
     def _drain(self) -> tuple[Drained, Told]:
         """The barrier, then what was told. A lost root or an overflow leaves the whole tree unknown: that is a gap for
@@ -420,6 +422,16 @@ class Watched:
                 self._watch.refresh(path)
         if not whole:
             self._watch.give_back({}, (), [path for path, row in rows.items() if row is None])
+
+    def leave_out(self) -> None:
+        """Take up which paths a quota has no room for any more, or has again. What changes by that is recorded soon."""
+        with self.lock:
+            before = self.over_quota
+            with self._timeline.database.reading() as db:
+                self.over_quota = paths_left_out(db, self.worktree.id)
+            if before != self.over_quota:
+                self._watch.give_back(dict.fromkeys(before ^ self.over_quota, False))
+                self._on_change(self.worktree.id)
 
     def open_gap(self, cause: str) -> None:
         """Changes may have been missed; the next full pass closes it."""

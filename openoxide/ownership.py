@@ -35,7 +35,7 @@ FOREIGN_HINT = "name a folder of its own in OPENOXIDE_HOME, or move what is not 
 
 _FILES = re.compile(
     r"timeline\.db(?:\.repairing|\.repaired)?(?:-wal|-shm|-journal)?|timeline\.db(?:\.uninstalled|\.v[0-9]{1,4}|\.migrating(?:-journal)?)"
-    r"|oxided\.lock|config\.toml(?:\.rejected|\.used)?(?:\.new)?|logs/oxided\.log(?:\.[0-9]+)?"
+    r"|oxided\.(?:lock|reserve)|config\.toml(?:\.rejected|\.used)?(?:\.new)?|logs/oxided\.log(?:\.[0-9]+)?"
     r"|spool/[0-9]{20}-[0-9]{1,10}\.(?:json|new)"
     r"|repair-[0-9T]{18}(?:\.part)?/timeline\.db(?:\.grafted|\.new)?(?:-wal|-shm|-journal)?"
     r"|blobs/[0-9]{8,}\.pack(?:\.aside)?|blobs/big/(?:[0-9a-f]{64}|[0-9a-f]{16}\.tmp)"

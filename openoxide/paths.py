@@ -52,6 +52,11 @@ class Home:
         return self.folder / "config.toml.used"
 
     @property
+    def reserve(self) -> Path:
+        """What keeps room for a rewind on a full disk."""
+        return self.folder / "oxided.reserve"
+
+    @property
     def logs(self) -> Path:
         return self.folder / "logs"
 

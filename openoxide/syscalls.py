@@ -27,6 +27,7 @@ _AT_EMPTY_PATH, _STATX_BTIME = 0x1000, 0x800
 _KEEP_BIRTH = frozenset({0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994})  # ext, xfs, btrfs, f2fs, tmpfs
 _IOPRIO = {"x86_64": (252, 251), "aarch64": (31, 30)}  # the numbers of ioprio_get and ioprio_set
 _IOPRIO_WHO_PROCESS, _LAST_OF_BEST_EFFORT = 1, 2 << 13 | 7
+_FICLONE = 0x40049409  # linux/fs.h
 _EXCHANGE, _NOREPLACE = (2, 1) if _LINUX else (2, 4)
 
 
@@ -47,6 +48,21 @@ def _rename_flags(from_fd: int, source: bytes, to_fd: int, target: bytes, flags:
     if _rename(from_fd, source, to_fd, target, flags) < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), target)
+
+
+def clone_blocks(source: int, target: int) -> bool:
+    """Let the empty file ``target`` hold what ``source`` holds by sharing its blocks; False, and still empty, where that cannot
+    be: another file system, one that cannot, no room.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+    except OSError:
+        if os.fstat(target).st_size:  # it stopped on the way
+            os.ftruncate(target, 0)
+        return False
+    return True
 
 
 def sync_filesystem(fd: int) -> None:

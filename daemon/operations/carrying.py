@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import journal, rows, store
@@ -26,8 +27,8 @@ from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.protocol.rewinds import MemoryPart, RewindAnswer
 from openoxide.daemon.watched import Label, Watched, writer_between_windows
-from openoxide.errors import OpenOxideError
-from openoxide.ids import ID_BYTES, letters
+from openoxide.errors import InterruptedOperationError, OpenOxideError
+from openoxide.ids import ID_BYTES, letters, short
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
@@ -81,12 +82,10 @@ def carry_out(service: Service, code: Part, report: Reporter, memory: Part | Non
         return answer
     # the code's always, though nothing of it changes: it is what undo and redo go by
     parts = [code, *([memory] if memory is not None and memory.plan.changes else [])]
-    operations = begin(service, parts)
     report({"stage": code.intent.kind.value, "done": 0, "total": sum(len(p.plan.changes) for p in parts), "bytes": 0})
     with ExitStack() as trees:
         appliers = [Applier(service.timeline, trees.enter_context(part.watched.open_tree())) for part in parts]
-        shares = [(a, o, p.plan) for a, o, p in zip(appliers, operations, parts, strict=True)]
-        applied = apply_together(service.timeline, shares)
+        operations, applied = service.reserve.spend(lambda: _exchange(service, parts, appliers))
         ended = [
             Ended(
                 watched=part.watched,
@@ -109,6 +108,17 @@ def carry_out(service: Service, code: Part, report: Reporter, memory: Part | Non
     return answer
 
 
+def refuse_while_interrupted(service: Service, watched: Watched) -> None:
+    """Raises InterruptedOperationError where an operation is open that has touched something."""
+    with service.timeline.database.reading() as db:
+        begun = [o for o in journal.open_operations(db, watched.worktree.id) if o.phase is not Phase.PREPARED]
+    if begun:
+        raise InterruptedOperationError(
+            f"operation {short(begun[-1].public_id)} was interrupted and is not settled",
+            hint="run `oxide-ctl rewind --continue` or `oxide-ctl rewind --abort` first",
+        )
+
+
 def sweep_soon(service: Service, watched: Watched, operation: Operation) -> None:
     """Empty the staging folder of an operation that ended, in the background."""
     service.background.submit(f"sweep {operation.id}", lambda: sweep_ended(service, watched))
@@ -123,6 +133,24 @@ def _made_anew(service: Service, watched: Watched) -> Iterator[str]:
             if root != outer and holds(outer, root) and not identity_of(root).same_as(inner.identity):
                 root_shown = os.fsdecode(root)
                 yield f"{root_shown} is watched too and is another directory now: {go_on_here(root_shown)}"
+
+
+def _exchange(
+    service: Service, parts: Sequence[Part], appliers: Sequence[Applier]
+) -> tuple[list[Operation], list[Applied]]:
+    """Begin the operations and carry them out. A full disk stops them before anything is touched, and never later: what was
+    begun is given up, now or by whoever comes next.
+    """
+    for part, applier in zip(parts, appliers, strict=True):
+        # the one before may have come further than its error tells
+        refuse_while_interrupted(service, part.watched)
+        with service.timeline.database.reading() as db:
+            begun = journal.open_operations(db, part.watched.worktree.id)
+        for operation in begun:
+            applier.give_up(operation)
+    operations = begin(service, parts)
+    shares = [(a, o, p.plan) for a, o, p in zip(appliers, operations, parts, strict=True)]
+    return operations, apply_together(service.timeline, shares)
 
 
 def begin(service: Service, parts: Sequence[Part]) -> list[Operation]:
@@ -175,16 +203,26 @@ def conclude(service: Service, ended: Sequence[Ended], phase: Phase) -> list[lis
     try:
         # the memory first: the code's checkpoint seals it too, and would not know whose doing that is
         for one in reversed(ended):
-            after = one.watched.seal(Label(trigger=Trigger.REWIND), one.by, one.applied.paths, one.applied.placed)
+            after = service.reserve.spend(partial(_sealed, one))
             found.insert(0, (after, _as_recorded(service, one.operation, after, one.outcomes)))
-        with service.timeline.database.writing() as db:
-            for one, (after, outcomes) in zip(ended, found, strict=True):
-                row = store.CheckpointQuery(db, one.watched.worktree.id).row_id(after.id)
-                journal.finish(db, one.operation.id, phase, row, _summary(outcomes), outcomes)
+        service.reserve.spend(lambda: _finish(service, ended, phase, found))
     except OpenOxideError as error:
         error.hint = "the files are in place, the record is not: run `oxide-ctl rewind --continue` when this is mended"
         raise
     return [outcomes for _, outcomes in found]
+
+
+def _sealed(one: Ended) -> Checkpoint:
+    return one.watched.seal(Label(trigger=Trigger.REWIND), one.by, one.applied.paths, one.applied.placed)
+
+
+def _finish(
+    service: Service, ended: Sequence[Ended], phase: Phase, found: Sequence[tuple[Checkpoint, list[Outcome]]]
+) -> None:
+    with service.timeline.database.writing() as db:
+        for one, (after, outcomes) in zip(ended, found, strict=True):
+            row = store.CheckpointQuery(db, one.watched.worktree.id).row_id(after.id)
+            journal.finish(db, one.operation.id, phase, row, _summary(outcomes), outcomes)
 
 
 def _as_recorded(

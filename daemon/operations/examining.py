@@ -27,6 +27,7 @@ from openoxide.daemon.diagnosis import (
     quota_problems,
     reserve_problems,
     retention_problems,
+    spent_problems,
     store_problems,
 )
 from openoxide.daemon.operations.checking import damage_known
@@ -93,7 +94,7 @@ def _store_problems(service: Service) -> list[Problem]:
 def _room_problems(service: Service) -> list[Problem]:
     """Whether what the settings leave to the history is used up."""
     retention = service.settings.retention
-    found: list[Problem] = []
+    found = spent_problems(service.reserve.size_bytes, service.reserve.free_bytes())
     with service.timeline.database.looking() as db:
         if retention.min_free_bytes:
             free = os.statvfs(service.home.folder)
@@ -174,6 +175,7 @@ def _facts(service: Service, tree: Watched, *, fix: bool) -> TreeFacts:
         interrupted=interrupted,
         idle_turns=[idle_turn_object(turn, root) for turn in idle],
         file_system=file_system(os.fsdecode(root)),
+        over_quota=[shown(path) for path in sorted(tree.over_quota)],
         holds_home=holds(root, os.path.realpath(os.fsencode(service.home.folder))),
         staging="" if interrupted else staging_of(service, tree, sweep=fix),
     )

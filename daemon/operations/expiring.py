@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from openoxide.checkpoints import expiry, store
+from openoxide.checkpoints import expiry, heavy, store
 from openoxide.checkpoints.model import Checkpoint, Worktree
 from openoxide.checkpoints.policy import Cause, Plan
 from openoxide.daemon.answers import checkpoint_object
@@ -44,6 +44,8 @@ def expire(service: Service, request: Request, _report: Reporter) -> ExpireAnswe
         raise ConflictError("an expire is at work", hint="try again in a moment")
     try:
         plan = Plan() if paused["paused"] and not force else _decide(service)
+        if not dry_run:
+            _leave_out(service, plan)
         if plan.refused and not dry_run:
             raise RefusedError(f"nothing was forgotten: {'; '.join(plan.refused)}", hint="correct config.toml")
         answer = _answer(service, plan, paused, dry_run=dry_run)
@@ -63,6 +65,7 @@ def expire_by_time(service: Service) -> None:
         return
     with service.expiring:
         plan = _decide(service)
+        _leave_out(service, plan)
         done = expiry.carry_out(
             service.timeline.database, plan, service.clock.now_ms(), service.holding, service.stop_requested.is_set
         )
@@ -76,6 +79,15 @@ def expire_by_time(service: Service) -> None:
         log.info(
             "%d checkpoints to trash, %d out of the store: %s", len(done.forgotten), len(done.released), dict(causes)
         )
+
+
+def _leave_out(service: Service, plan: Plan) -> None:
+    """What the quota has no room for is not recorded from now on, and what it has room for again is."""
+    with service.timeline.database.writing() as db:
+        changed = heavy.leave_out(db, plan.heavy)
+    if changed:
+        for watched in service.all_watched():
+            watched.leave_out()
 
 
 def retention(service: Service) -> RetentionObject:

@@ -27,7 +27,7 @@ PARTS = {
     "contents": "contents of files, compressed, each once",
     "logs": "what the daemon logged",
     "settings": "config.toml",
-    "other": "the socket, the lock, and what is not ours",
+    "other": "the socket, the lock, the reserve, and what is not ours",
 }
 HISTORY, TRASH, DEAD = "history", "trash", "dead"
 KINDS = {
@@ -39,9 +39,17 @@ KINDS = {
     "logs": "what the daemon logged",
     "spool": "what hooks left while no daemon took it",
     "aside": "set aside: packs of another database, copies of the store",
+    "reserve": "kept free of all else, for a rewind on a full disk",
     "settings": "config.toml",
     "memory": "what agents keep for themselves",
     "other": "the socket, the lock, and what is not ours",
+}
+_OF_FILES = {
+    "timeline.db": "database",
+    "timeline.db-wal": "wal",
+    "timeline.db-shm": "wal",
+    "timeline.db-journal": "wal",
+    "oxided.reserve": "reserve",
 }
 _OF_FOLDERS = {"blobs": "contents", "logs": "logs", "spool": "spool", "projects": "memory"}
 
@@ -199,10 +207,8 @@ def _part(folder: str, name: str) -> str:
 
 def _kind(folder: str, name: str) -> str:
     match folder, name:
-        case ".", "timeline.db":
-            return "database"
-        case ".", "timeline.db-wal" | "timeline.db-shm" | "timeline.db-journal":
-            return "wal"
+        case ".", _ if name in _OF_FILES:
+            return _OF_FILES[name]
         case ".", _ if name.startswith("config.toml"):
             return "settings"
         case "blobs", _ if name.endswith(".aside"):

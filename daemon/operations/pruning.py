@@ -55,6 +55,7 @@ def prune_store(service: Service, report: Reporter | None = None) -> Pruned:
             clock_trusted=service.clock_mark.look().trusted,
             given_up=_given_up(service),
             breathe=_breathing(service, report),
+            more_room=service.reserve.release,
             drained=lambda: blobs.leases.drained(DRAIN_SECONDS, service.stop_requested.is_set),
         ).run()
     finally:
@@ -104,6 +105,8 @@ def _blocks(home: Home) -> int:
     size = 0
     for directory, _, names in os.walk(home.folder):
         for name in names:
+            if name == home.reserve.name:  # it comes and goes, and frees nothing
+                continue
             try:
                 size += os.lstat(os.path.join(directory, name)).st_blocks * 512
             except FileNotFoundError:  # a pack that was dropped, a copy that came to its end

@@ -22,7 +22,7 @@ from openoxide.checkpoints.plan import PARENT_NOT_DIRECTORY, RewindPlan, Scope, 
 from openoxide.checkpoints.rewind import Request as PlanRequest
 from openoxide.checkpoints.rewind import plan_reverse, plan_rewind
 from openoxide.daemon.answers import left_entries
-from openoxide.daemon.operations.carrying import Intent, Part, carry_out
+from openoxide.daemon.operations.carrying import Intent, Part, carry_out, refuse_while_interrupted
 from openoxide.daemon.operations.looking import named_checkpoint, require_known
 from openoxide.daemon.operations.proposing import absences, typed
 from openoxide.daemon.protocol.rewinds import RewindAnswer
@@ -31,7 +31,6 @@ from openoxide.daemon.watched import Label, Watched
 from openoxide.db import Transaction
 from openoxide.errors import (
     ConflictError,
-    InterruptedOperationError,
     NotFoundError,
     UsageError,
 )
@@ -45,13 +44,13 @@ if TYPE_CHECKING:
 def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer:
     """``rewind CKPT``, and with ``turn`` in its place ``rewind --turn PROMPT --only``."""
     with service.using(path(request)) as watched:
-        _refuse_while_interrupted(service, watched)
+        refuse_while_interrupted(service, watched)
         intent = _intent(service, watched, request)
         chosen = paths(request, watched.worktree.root)
         require_known(service.view(watched.worktree), chosen)
         dry_run = flag(request, "dry_run")
         report({"stage": "checkpoint", "done": 0, "total": 0, "bytes": 0})
-        before, now_seq = _take_before(watched, full=intent.scope is Scope.ALL, dry_run=dry_run)
+        before, now_seq = _take_before(service, watched, full=intent.scope is Scope.ALL, dry_run=dry_run)
         plan = _plan(service, watched, intent, chosen, now_seq, number(request, "plan_seq", least=0))
         assert intent.target is not None, "a rewind has a target"
         absent = absences(service.view(watched.worktree), request, intent.target, now_seq, chosen)
@@ -185,7 +184,7 @@ def _walk(service: Service, request: Request, report: Reporter, kind: OperationK
     count = number(request, "count") or 1
     agreed, agreed_seq = optional_text(request, "reverses"), number(request, "plan_seq", least=0)
     with service.using(path(request)) as watched:
-        _refuse_while_interrupted(service, watched)
+        refuse_while_interrupted(service, watched)
         stack = _stack(service, watched, kind)
         # no more than the last one is asked for: those before it are the same as long as it is
         if agreed is not None and agreed not in (operation.public_id for operation in stack[-1:]):
@@ -226,7 +225,7 @@ def _reverse_one(
             f"operation {short(reverses.public_id)} cannot be reversed any more: the checkpoints that it needs have expired",
             hint="`oxide-ctl log` lists what is kept, and `oxide-ctl rewind` goes back to it",
         )
-    before, now_seq = _take_before(watched, full=False, dry_run=dry_run)
+    before, now_seq = _take_before(service, watched, full=False, dry_run=dry_run)
     with service.timeline.database.reading() as db, watched.open_tree() as tree:
         plan = plan_reverse(db, tree, reverses, now_seq)
         plan = _as_agreed(db, watched.worktree.id, plan, agreed_seq, now_seq)
@@ -296,16 +295,6 @@ def _resolution(request: Request) -> Resolution:
         raise UsageError(f"conflict {named!r} is not keep, merge or overwrite") from error
 
 
-def _refuse_while_interrupted(service: Service, watched: Watched) -> None:
-    with service.timeline.database.reading() as db:
-        begun = [o for o in journal.open_operations(db, watched.worktree.id) if o.phase is not Phase.PREPARED]
-    if begun:
-        raise InterruptedOperationError(
-            f"operation {short(begun[-1].public_id)} was interrupted and is not settled",
-            hint="run `oxide-ctl rewind --continue` or `oxide-ctl rewind --abort` first",
-        )
-
-
 def _refused_for(plan: RewindPlan) -> ConflictError:
     listed = left_entries(plan.conflicts)
     first = listed[0]
@@ -316,16 +305,15 @@ def _refused_for(plan: RewindPlan) -> ConflictError:
     )
 
 
-def _take_before(watched: Watched, *, full: bool, dry_run: bool) -> tuple[Checkpoint | None, int]:
+def _take_before(service: Service, watched: Watched, *, full: bool, dry_run: bool) -> tuple[Checkpoint | None, int]:
     """The pre-rewind checkpoint and its position; a dry run records, but seals nothing."""
     label = None if dry_run else Label(trigger=Trigger.REWIND)
+    sealed = None
     if full:
-        sealed = watched.full_pass(label)
+        sealed = service.reserve.spend(lambda: watched.full_pass(label))
     elif label is not None:
-        sealed = watched.seal(label)
-    else:
-        sealed = None
-    return sealed, sealed.seq if sealed is not None else watched.record()
+        sealed = service.reserve.spend(lambda: watched.seal(label))
+    return sealed, sealed.seq if sealed is not None else service.reserve.spend(watched.record)
 
 
 # the memory's part
@@ -342,7 +330,7 @@ def _memory_of(service: Service, watched: Watched, *, wanted: bool) -> Iterator[
         return
     with memory.lock:
         service.attach(memory)
-        _refuse_while_interrupted(service, memory)
+        refuse_while_interrupted(service, memory)
         yield memory
 
 
@@ -361,7 +349,7 @@ def _bound_memory(
 def _memory_part(service: Service, memory: Watched, code: Intent, request: Request, *, dry_run: bool) -> Part:
     """The plan for the memory: where it stood at the checkpoint, and by default only what the session of that wrote since."""
     assert code.target is not None, "a rewind has a target"
-    before, now_seq = _take_before(memory, full=True, dry_run=dry_run)
+    before, now_seq = _take_before(service, memory, full=True, dry_run=dry_run)
     # --exact is about the tree: a memory that is not asked for by its writer would lose what the user noted
     scope = code.scope if not code.exact else Scope.SESSION if code.target.session else Scope.ALL
     with service.timeline.database.reading() as db, memory.open_tree() as tree:
@@ -402,7 +390,7 @@ def _turn(db: Transaction, memory: int, target: Checkpoint) -> int:
 def _reversed_memory(
     service: Service, memory: Watched, reverses: Operation, kind: OperationKind, request: Request, *, dry_run: bool
 ) -> Part:
-    before, now_seq = _take_before(memory, full=False, dry_run=dry_run)
+    before, now_seq = _take_before(service, memory, full=False, dry_run=dry_run)
     with service.timeline.database.reading() as db, memory.open_tree() as tree:
         plan = plan_reverse(db, tree, reverses, now_seq)
         agreed = number(request, "memory_seq", least=0)

@@ -17,13 +17,13 @@ from openoxide.checkpoints.model import Trigger, WindowKind, Worktree
 from openoxide.checkpoints.tree import identity_of, recorded_identity
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, idle_turn_object, time_or_none
-from openoxide.daemon.diagnosis import ROOT_GONE, ROOT_REPLACED, purge_problems
+from openoxide.daemon.diagnosis import ROOT_GONE, ROOT_REPLACED, purge_problems, spent_problems
 from openoxide.daemon.operations.checking import damage_known
 from openoxide.daemon.operations.expiring import retention, retention_of
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
 from openoxide.daemon.operations.looking import holds, is_broad
 from openoxide.daemon.operations.reviewing import deletions
-from openoxide.daemon.protocol import Items, printable
+from openoxide.daemon.protocol import Items, path_entry, printable
 from openoxide.daemon.protocol.health import JobObject, StatusAnswer, WorktreeStatus
 from openoxide.daemon.protocol.memories import MemoryStatus
 from openoxide.daemon.protocol.projects import Lookalike, ProjectItem, WatchAnswer
@@ -260,9 +260,14 @@ def status(service: Service, _request: Request, _report: Reporter) -> StatusAnsw
             "home": printable(str(service.home.folder)),
             "store_bytes": _folder_bytes(service.home.folder),
             "store_writable": not troubles,
+            "reserve_bytes": service.reserve.size_bytes,
             "problems": [
                 *filter(None, [service.config_trouble()]),
                 *(problem.message for problem in purge_problems(waits=service.purge_waits)),
+                *(
+                    problem.message
+                    for problem in spent_problems(service.reserve.size_bytes, service.reserve.free_bytes())
+                ),
                 *troubles,
                 *(problem.message for problem in damage_known(service)),
             ],
@@ -310,6 +315,7 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         "files": head.files,
         "bytes": head.bytes,
         "skipped": head.skipped,
+        "over_quota": [path_entry(path) for path in sorted(watched.over_quota)],
         "scanned": capturing.seen if capturing is not None else None,
         "entries": watched.last_pass.entries if watched.last_pass else 0,
         "full_pass_every_ms": watched.wait_ms,

@@ -9,7 +9,7 @@ from openoxide.daemon.protocol.memories import MemoryStatus
 
 
 class DaemonObject(TypedDict):
-    """The daemon itself."""
+    """The daemon itself. ``reserve_bytes``: what is kept for a rewind on a full disk, 0 where it is used up or not made yet."""
 
     pid: int
     version: str
@@ -18,6 +18,7 @@ class DaemonObject(TypedDict):
     home: str
     store_bytes: int
     store_writable: bool
+    reserve_bytes: int
     problems: list[str]
 
 
@@ -50,7 +51,8 @@ class WorktreeStatus(TypedDict):
     """One worktree. ``state``: watching, degraded, capturing, paused (root gone, or asked for: ``paused_at``) or stopped.
     ``paused_until`` is None for a pause without an end. ``files``, ``bytes`` and ``skipped`` are what is recorded now.
     ``scanned``: entries that the full pass under way has looked at, None where there is none; ``entries``: those of the last
-    one. ``polled``: why the watcher cannot tell of all changes, so that each ``full_pass_every_ms`` a pass looks for them.
+    one. ``over_quota``: paths that the quota has no room for, which are not recorded.
+    ``polled``: why the watcher cannot tell of all changes, so that each ``full_pass_every_ms`` a pass looks for them.
     """
 
     root: str
@@ -64,6 +66,7 @@ class WorktreeStatus(TypedDict):
     files: int
     bytes: int
     skipped: int
+    over_quota: list[PathEntry]
     scanned: int | None
     entries: int
     full_pass_every_ms: int

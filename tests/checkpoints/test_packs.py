@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openoxide.checkpoints import packs as packs_module
+from openoxide.checkpoints import bigfiles
 from openoxide.checkpoints.frames import FRAME_BYTES, MAGIC, PLAIN, ZSTD, compressor, make_frame
 from openoxide.checkpoints.hashing import blob_hash
 from openoxide.checkpoints.packs import PACK_BYTES, Packs
@@ -185,7 +185,7 @@ class TestDamage:
 
 
 class TestBigBlobs:
-    @pytest.mark.parametrize("size", [0, 1, packs_module._CHUNK, packs_module._CHUNK * 2 + 1])
+    @pytest.mark.parametrize("size", [0, 1, bigfiles.CHUNK, bigfiles.CHUNK * 2 + 1])
     def test_they_are_files_of_their_own(self, packs, size):
         content = os.urandom(size)
         name, place = packs.add_big(io.BytesIO(content))

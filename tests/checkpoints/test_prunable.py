@@ -93,11 +93,17 @@ def test_of_a_database_nothing_goes_that_a_session_compares():
     [
         ([USER, REWIND, USER], [5, 30], []),
         ([USER, USER, REWIND, USER, USER], [5, 50], [40]),
-        ([USER, USER, REWIND, USER], [25, 40], [10]),
+        ([USER, USER, REWIND, USER], [25, 40], [10, 30]),
     ],
 )
-def test_what_an_operation_may_have_brought_back_stays(made_by, positions, expected):
+def test_what_an_operation_may_have_brought_back_stays_where_a_plan_asks(made_by, positions, expected):
     assert gone(rows(*made_by), positions) == expected
+
+
+def test_it_stays_where_a_session_may_ask():
+    path = rows(USER, TURN, REWIND, USER)
+    assert gone(path, [15, 40], sessions={"s": 15}) == []
+    assert gone(path, [15, 40]) == [20, 30]
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,15 @@ class TestDeltas:
         assert content_problems(store) == []
         assert all(store.blobs.read(blob_hash(content)) == content for content in contents)
 
+    def test_so_does_one_of_a_text_that_has_become_a_stub(self, store):
+        contents = edits(40)
+        self.keep_versions(store, contents[:1])
+        one = self.size(store)
+        self.keep_versions(store, [b"before\n", *contents, b"a stub\n"])
+        repacked(store)
+        assert self.size(store) - one < 42 * 400
+        assert all(store.blobs.read(blob_hash(content)) == content for content in contents)
+
     def test_what_has_nothing_in_common_is_stored_raw(self, store):
         contents = [os.urandom(20_000) for _ in range(4)]
         self.keep_versions(store, contents)

@@ -110,6 +110,7 @@ def status(worktrees: list[dict[str, Any]] | None = None, **daemon: Any) -> Stat
             "home": "/home/u/.openoxide",
             "store_bytes": 3 << 20,
             "store_writable": True,
+            "reserve_bytes": 64 << 20,
             "problems": [],
         },
         "worktrees": [{**WORKTREE, **worktree} for worktree in worktrees or []],  # type: ignore[list-item]
@@ -130,6 +131,7 @@ WORKTREE = {
     "files": 1_204,
     "bytes": 9 << 20,
     "skipped": 3,
+    "over_quota": [],
     "scanned": None,
     "entries": 1_400,
     "full_pass_every_ms": 600_000,

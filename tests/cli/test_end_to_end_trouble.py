@@ -10,9 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
+from openoxide.daemon.reserve import RESERVE_BYTES, ROOM_BYTES, Reserve
+from openoxide.paths import Home
 from tests.cli.contract import paths, sealed
 from tests.cli.harness import Machine
 from tests.daemon.trouble import fill, small_disk, with_own_mounts
@@ -156,3 +159,43 @@ def test_a_full_disk_is_told_read_from_and_recovered_from(machine):
         assert machine.json("check", "--read-data")["problems"] == []
         assert paths(machine.json("rewind", "1", "--exact", "--yes")["restored"]) == ["data", "plain"]
         assert diff_trees(then, tree_of(root, {b".openoxide-staging"})) == []
+
+
+@with_own_mounts
+@pytest.mark.parametrize("running", [True, False])
+def test_with_home_and_project_on_one_full_disk_a_rewind_is_whole(machine, running):
+    """The daemon may have ended before: to start one takes room too."""
+    disk = small_disk(machine.home.with_name("disk"), f"{(ROOM_BYTES >> 20) + 32}m")
+    machine = replace(machine, home=disk / "home", project=disk / "project")
+    for folder in (machine.home, machine.project):
+        folder.mkdir(mode=0o700)
+    root = machine.project
+    (root / "plain").write_text("first")
+    (root / "data").write_bytes(random.Random(1).randbytes(5 << 20))
+    try:
+        machine.json("watch")
+        assert Reserve(Home(machine.home).reserve).make()
+        then = tree_of(root)
+        (root / "data").write_bytes(random.Random(2).randbytes(5 << 20))
+        (root / "plain").unlink()
+        if not running:
+            machine.json("stop")
+            (root / "data").write_bytes(random.Random(3).randbytes(5 << 20))
+        fill(disk)
+        assert os.statvfs(disk).f_bavail == 0
+
+        answer = machine.json("rewind", "1", "--exact", "--yes")
+
+        assert paths(answer["restored"]) == ["data", "plain"]
+        wait_until(lambda: not (root / ".openoxide-staging").exists(), DEADLINE_S)
+        assert diff_trees(then, tree_of(root)) == []
+        assert machine.json("status")["daemon"]["reserve_bytes"] == 0
+        assert "reserve_spent" in {p["kind"] for p in machine.json("doctor", code=1)["problems"]}
+        assert machine.json("check", "--read-data")["problems"] == []
+        du = {kind["name"]: kind["size_bytes"] for kind in machine.json("du")["kinds"]}
+        (disk / "ballast").unlink()
+        assert Reserve(Home(machine.home).reserve).make()
+        again = {kind["name"]: kind["size_bytes"] for kind in machine.json("du")["kinds"]}
+        assert (du["reserve"], again["reserve"]) == (0, RESERVE_BYTES)
+    finally:
+        machine.run("stop")

@@ -16,7 +16,9 @@ from openoxide.daemon.diagnosis import (
     quota_problems,
     reserve_problems,
     retention_problems,
+    spent_problems,
 )
+from openoxide.daemon.reserve import RESERVE_BYTES, ROOM_BYTES
 
 SILENT = {"agent": "codex", "session": "s", "prompt": "p", "heard_at": "2026-11-29T12:00:00.000Z", "command": "end it"}
 NOW = 1_800_000_000_000
@@ -138,6 +140,19 @@ def test_a_quota_is_told_before_it_is_full(stored, quota, expected):
 )
 def test_a_disk_that_has_less_than_was_asked_to_stay_free_is_told(free, least, expected):
     assert kinds(reserve_problems(free, least)) == expected
+
+
+@pytest.mark.parametrize(
+    ("kept", "free", "expected"),
+    [
+        (RESERVE_BYTES, 0, []),
+        (0, ROOM_BYTES, []),  # it comes with the next heartbeat
+        (0, ROOM_BYTES - 1, [("reserve_spent", "warning", False)]),
+        (0, 0, [("reserve_spent", "warning", False)]),
+    ],
+)
+def test_a_disk_on_which_nothing_is_kept_for_a_rewind_is_told(kept, free, expected):
+    assert kinds(spent_problems(kept, free)) == expected
 
 
 def test_copies_of_the_store_are_told_with_what_deletes_them():

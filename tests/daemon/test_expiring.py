@@ -257,6 +257,33 @@ class TestAClockThatJumps:
         clock.advance(2 * DAY_MS)
         assert wrong in numbers(expire(box)["forgotten"])
 
+    def test_so_does_what_it_sealed_after_a_history_was_deleted(self, box, clock, tmp_path):
+        other = tmp_path / "other"
+        other.mkdir()
+        box.call("watch", path=str(other))
+        box.service.clock_mark.look()
+        clock.wall -= 400 * DAY_MS
+        box.service.clock_mark.look()
+        # the newest rows of all
+        box.call("unwatch", path=str(other), delete_history=True)
+        sealed = edit(box, "sealed by a wrong clock\n")["number"]
+        clock.advance(HOUR_MS)
+        edit(box, "and replaced\n")
+        clock.wall += 400 * DAY_MS
+        box.service.clock_mark.look()
+
+        assert sealed not in numbers(expire(box)["forgotten"])
+
+
+def test_what_a_limit_took_of_a_history_is_not_taken_of_the_next(box):
+    (watched,) = box.service.all_watched()
+    with box.service.timeline.database.writing() as db:
+        expiry.give_up_fine(db, watched.worktree.id, 7)
+    box.call("unwatch", delete_history=True)
+
+    with box.service.timeline.database.reading() as db:
+        assert fine_given_up(db) == {}
+
 
 def test_settings_that_cannot_be_read_let_nothing_expire(box, clock):
     box.service.taken = Taken(settings=CAUTIOUS, problem="config.toml is not valid TOML")

@@ -120,6 +120,7 @@ def test_the_kinds_are_the_whole_home_too(box):
         (box.home.folder / folder / name).write_text("something")
     (box.home.blobs / "00000099.pack.aside").write_bytes(bytes(100_000))
     (box.home.folder / "timeline.db.v1").write_text("a copy of before")
+    box.home.reserve.write_bytes(bytes(8192))
 
     answer = box.call("du")
 
@@ -137,6 +138,7 @@ def test_the_kinds_are_the_whole_home_too(box):
         "aside": ["blobs/*.aside", "repair-1/*", "timeline.db.v1"],
         "memory": ["projects/*"],
         "settings": ["config.toml"],
+        "reserve": ["oxided.reserve"],
     }.items():
         assert sizes[kind] == on_disk(*patterns) > 0, kind
     assert sizes["database"] > 0

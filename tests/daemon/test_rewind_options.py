@@ -199,7 +199,7 @@ class TestConflicts:
         (watched,) = service.all_watched()
         request = {"path": str(project.root), "checkpoint": "turn:p1", "conflict": "merge"}
         intent = rewinding._intent(service, watched, request)
-        before, now_seq = rewinding._take_before(watched, full=False, dry_run=False)
+        before, now_seq = rewinding._take_before(service, watched, full=False, dry_run=False)
         plan = rewinding._plan(service, watched, intent, (), now_seq, None)
         part = carrying.Part(watched=watched, intent=intent, plan=plan, before=before, now_seq=now_seq)
         (operation,) = carrying.begin(service, [part])

@@ -20,6 +20,7 @@ HASH = "ab" * 32
 OURS = (
     "timeline.db-wal",
     "oxided.lock",
+    "oxided.reserve",
     "config.toml",
     "config.toml.new",
     "config.toml.rejected",
@@ -146,7 +147,7 @@ def test_the_history_is_kept_when_asked_to(home):
 
     stays = ["blobs", "config.toml", "config.toml.rejected", "oxided.lock", "timeline.db", "timeline.db-wal"]
     assert sorted(os.listdir(home.folder)) == stays
-    assert set(done.removed) == {"logs", "oxided.sock", "config.toml.new", "spool"}
+    assert set(done.removed) == {"logs", "oxided.sock", "config.toml.new", "spool", "oxided.reserve"}
     assert sorted(done.kept) == stays
     assert (home.blobs / "big" / HASH).exists()
 
