@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from openoxide.checkpoints import journal
+from openoxide.checkpoints.apply import Applier
+from openoxide.daemon.operations import carrying, rewinding
 from openoxide.errors import InterruptedOperationError
 from tests.kit.box import Box
 
@@ -197,3 +199,67 @@ def test_the_history_of_a_deleted_project_does_not_take_the_memory_along(written
     written.watch()
     assert {**before} == {"mine.md": "mine, edited since\n", "first.md": "first\n"}
     assert [problem for problem in written.call("check")["problems"] if problem["kind"] != "mode"] == []
+
+
+def interrupted(box: Box, how_far: str) -> None:
+    """The machine dies in a rewind to before p2: both are journalled by then, and so much of it is done."""
+    service = box.service
+    watched, memory = sorted(service.all_watched(), key=lambda w: w.worktree.is_memory)
+    request = {"path": str(box.root), "checkpoint": "turn:p2", "memory": True}
+    with watched.lock, memory.lock:
+        intent = rewinding._intent(service, watched, request)
+        before, now_seq = rewinding._take_before(service, watched, full=False, dry_run=False)
+        plan = rewinding._plan(service, watched, intent, (), now_seq, None)
+        code_part = carrying.Part(watched=watched, intent=intent, plan=plan, before=before, now_seq=now_seq)
+        parts = [code_part, rewinding._memory_part(service, memory, intent, request, dry_run=False)]
+        operations = carrying.begin(service, parts)
+        with parts[0].watched.open_tree() as tree, parts[1].watched.open_tree() as notes_tree:
+            appliers = [Applier(service.timeline, tree), Applier(service.timeline, notes_tree)]
+            if how_far == "begun":
+                box.stop()
+                return
+            staged = [a.prepare(o, p.plan) for a, o, p in zip(appliers, operations, parts, strict=True)]
+            if how_far == "staged":
+                box.stop()
+                return
+            with service.timeline.database.writing() as db:
+                for operation, one in zip(operations, staged, strict=True):
+                    journal.commit_steps(db, operation.id, one.steps)
+            for number in range({"journalled": 0, "code": 1, "both": 2}[how_far]):
+                appliers[number].exchange(operations[number], staged[number])
+    box.stop()
+
+
+@pytest.mark.parametrize("how_far", ["begun", "staged", "journalled", "code", "both"])
+@pytest.mark.parametrize("way", ["at once", "continue", "abort"])
+def test_what_died_in_the_middle_is_done_or_taken_back_in_both(written, clock, how_far, way):
+    old = {"mine.md": "mine, edited since\n", "first.md": "first\n"}, {"a": "p1\n"}
+    new = notes(written), code(written)
+    interrupted(written, how_far)
+    if way != "at once":
+        clock.advance(3_600_000)
+    written.start()
+    written.checkpoint()
+
+    touched = how_far not in ("begun", "staged")
+    if touched and way != "at once":
+        found = [operation.phase for done in operations(written) for operation in done]
+        assert found == [journal.Phase.INTERRUPTED] * 2
+        settled = written.call("settle", action=way)
+        assert "memory" in settled
+    wanted = new if not touched or way == "abort" else old
+    assert (notes(written), code(written)) == wanted
+    ended = journal.Phase.UNDONE if not touched else journal.Phase.ABORTED if way == "abort" else journal.Phase.DONE
+    assert [operation.phase for done in operations(written) for operation in done] == [ended] * 2
+    if wanted == old:
+        written.call("undo")
+        assert (notes(written), code(written)) == new
+
+
+def test_a_memory_that_went_meanwhile_does_not_keep_the_code_from_being_settled(written, clock):
+    interrupted(written, "journalled")
+    place_ = next((written.home.folder / "projects").iterdir()) / "memory"
+    place_.rename(place_.with_name("away"))
+    written.start()
+    written.checkpoint()
+    assert code(written)["a"] == "p1\n"
