@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -263,3 +264,20 @@ def test_a_memory_that_went_meanwhile_does_not_keep_the_code_from_being_settled(
     written.start()
     written.checkpoint()
     assert code(written)["a"] == "p1\n"
+
+
+def test_the_memory_waits_for_the_code_to_be_there(written):
+    new = notes(written)
+    interrupted(written, "journalled")
+    written.root.rename(written.root.with_name("unmounted"))
+    written.start()
+    done = threading.Event()
+    written.service.background.submit("behind what attaches", done.set)
+    assert done.wait(30)
+    folder = next((written.home.folder / "projects").iterdir()) / "memory"
+    assert {p.name: p.read_text() for p in folder.iterdir() if p.is_file()} == new
+    written.stop()
+    written.root.with_name("unmounted").rename(written.root)
+    written.start()
+    written.checkpoint()
+    assert (code(written)["a"], notes(written)) == ("p1\n", {"mine.md": "mine, edited since\n", "first.md": "first\n"})
