@@ -19,7 +19,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +33,7 @@ import rewinding
 import steadyjob
 from field import NAMES, Field, gather
 from machine import machine, versions
-from report import Claim, Report
+from report import Claim, Measured, Report
 from stage import Stages
 from tasks import Task, rows
 from undoers import Shelf
@@ -42,7 +42,7 @@ from workshop import Workshop, files_of
 SMALL, USUAL, LARGE = 2_000, 20_000, 100_000
 ROUNDS, QUICK_ROUNDS = 5, 3
 CHANGED = 1_000
-FIGURES = ("checkpoint", "strace", "capture", "rewind", "hook", "store", "repack", "prune")
+FIGURES = ("checkpoint", "strace", "capture", "rewind", "hook", "store", "repack", "prune", "check", "expire")
 RESULTS = Path(__file__).resolve().parent / "results"
 PROGRAM = "python benchmarks/run.py"
 NOTE = (
@@ -179,7 +179,7 @@ def _main_job(workshop: Workshop, options: argparse.Namespace) -> list[Task]:
         _hook(workshop, options.files or SMALL, rounds),
         _store(workshop, options.real_tree or Path(sysconfig.get_path("stdlib"))),
         _repack(workshop),
-        _prune(workshop, files),
+        *_beside(workshop, files),
     ]
     return [task for task in tasks if not options.only or task.claims[0].figure in options.only]
 
@@ -271,14 +271,25 @@ def _repack(workshop: Workshop) -> Task:
     )
 
 
-def _prune(workshop: Workshop, files: int) -> Task:
-    what = "checkpoint with 1 changed file beside a prune"
+def _beside(workshop: Workshop, files: int) -> list[Task]:
+    found = (
+        ("prune", "a prune", pruning.checkpoints_beside),
+        ("check", "a check --read-data", pruning.beside_a_check),
+        ("expire", f"an expire of {pruning.EXPIRING:,}", pruning.beside_an_expire),
+    )
+    return [_one_beside(workshop, files, figure, what, measure) for figure, what, measure in found]
+
+
+def _one_beside(
+    workshop: Workshop, files: int, figure: str, what: str, measure: Callable[[Workshop, int], Measured]
+) -> Task:
+    what, targets = f"checkpoint with 1 changed file beside {what}", {"delay_ms_max": 20}
     return Task(
         program=PROGRAM,
-        claims=(Claim(figure="prune", what=what, files=files, targets={"delay_ms_max": 20}),),
+        claims=(Claim(figure=figure, what=what, files=files, targets=targets),),
         rounds=1,
         again=f"--files {files}",
-        measure=lambda: (pruning.checkpoints_beside(workshop, files),),
+        measure=lambda: (measure(workshop, files),),
     )
 
 

@@ -105,6 +105,11 @@ class Blobs:
             with self._lock:
                 self._adding -= 1
 
+    @property
+    def is_adding(self) -> bool:
+        """Whether anybody records right now."""
+        return self._adding > 0
+
     def write_big(self, source: BinaryIO) -> BlobHash:
         """Copy ``source`` into a file of its own, durable when this returns."""
         with self._lock:

@@ -11,22 +11,24 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from openoxide.checkpoints import heavy, journal, meta, store
 from openoxide.checkpoints.clockmark import counted_from, drop_counts
+from openoxide.checkpoints.gauge import STORED, Gauge, position
 from openoxide.checkpoints.model import Trigger, Worktree
-from openoxide.checkpoints.policy import Candidate, Cause, Disk, Plan, Stretch, Tree, limits, plan, thinned_at
-from openoxide.checkpoints.retention import FLOOR_OPERATIONS, floor
+from openoxide.checkpoints.policy import Candidate, Cause, Disk, Plan, Stretch, Tree, limits, plan
+from openoxide.checkpoints.retention import FLOOR_OPERATIONS
 from openoxide.checkpoints.rows import raw
 from openoxide.db import Database, Transaction
-from openoxide.settings import RetentionSettings, ThinSettings
+from openoxide.settings import RetentionSettings
 
 # what one transaction takes: nobody who seals waits for more
 _BATCH = 25
 _PAGE_PATHS = 2_000
+_NAMED = 500
 _LONGEST_REST_S = 0.1
 _TRIGGERS = {trigger.value: trigger for trigger in Trigger}
 
@@ -34,17 +36,18 @@ _CANDIDATES = """
 select public_id, worktree, number, seq, trigger, created_ms, expires_ms, name is not null, pinned, forgotten_ms
 from checkpoint where failed is null
 """
-_STRETCHES = """
-select v.blob, coalesce(cast(f.stored as real) * b.size / nullif(f.raw, 0), 0), v.worktree, v.seq, v.until from (
+_STRETCHES = f"""
+select v.blob, {STORED}, v.worktree, v.seq, v.until from (
   select blob, worktree, seq, lead(seq) over (partition by path order by seq) as until
   from version where path > ? and path <= ?) v
 join blob b on b.id = v.blob join frame f on f.id = b.frame
-"""
+"""  # noqa: S608 nothing in it is given
+_NEXT_PATHS = "select max(id) from (select id from path where id > ? order by id limit ?)"
 # bytes that no state names: found in staging, or made by a merge
-_OF_OUTCOMES = """
-select u.blob, coalesce(cast(f.stored as real) * b.size / nullif(f.raw, 0), 0), o.worktree
+_OF_OUTCOMES = f"""
+select u.blob, {STORED}, o.worktree
 from outcome u join operation o on o.id = u.operation join blob b on b.id = u.blob join frame f on f.id = b.frame
-"""
+"""  # noqa: S608 nothing in it is given
 
 Hold = Callable[[int], AbstractContextManager[bool]]
 """Keeps anybody from using a checkpoint of a worktree that he has named already; False where somebody does."""
@@ -59,12 +62,10 @@ class Done:
     busy: set[int] = field(default_factory=set)
 
 
-def candidates(db: Transaction, worktree: int | None = None) -> list[Candidate]:
-    """Every sealed checkpoint of the store, or of one worktree."""
+def candidates(db: Transaction, where: str = "true", values: Sequence[object] = ()) -> list[Candidate]:
+    """Every sealed checkpoint of the store, or those of which ``where`` holds."""
     counted = counted_from(db)
-    rows = raw(db).execute(
-        _CANDIDATES if worktree is None else f"{_CANDIDATES} and worktree = ?", () if worktree is None else (worktree,)
-    )
+    rows = raw(db).execute(f"{_CANDIDATES} and {where}", values)
     # by position and by table: by the ten thousand, names and Trigger() would take half of the time
     return [
         Candidate(
@@ -82,13 +83,6 @@ def candidates(db: Transaction, worktree: int | None = None) -> list[Candidate]:
         )
         for id_, worktree, number, seq, trigger, created_ms, expires_ms, named, pinned, forgotten_ms in rows
     ]
-
-
-def thins_at(db: Transaction, worktree: int, thin: ThinSettings) -> dict[str, int]:
-    """When thinning takes the kept checkpoints of a worktree, by id; it passes those that are not in there."""
-    held = [c for c in candidates(db, worktree) if c.forgotten_ms is None]
-    stay = floor(held, needed(db, worktree))
-    return {id_: ms for id_, ms in thinned_at(held, thin).items() if id_ not in stay}
 
 
 def needed(db: Transaction, worktree: int) -> set[str]:
@@ -112,9 +106,11 @@ def survey(
     retention: RetentionSettings,
     retention_of: Callable[[Worktree], RetentionSettings],
     now_ms: int,
-) -> Plan:
+    gauge: Gauge,
+) -> tuple[Plan, Gauge]:
     """What the policy decides for the whole store. ``folder`` is on the disk that holds it; ``retention`` has the limits
-    for all worktrees together, ``retention_of`` what holds for one.
+    for all worktrees together, ``retention_of`` what holds for one. ``gauge``: what was measured the last time; the answer
+    has what it is now.
     """
     with database.reading() as db:
         trees = {
@@ -128,13 +124,19 @@ def survey(
         }
         found = [c for c in candidates(db) if c.worktree in trees]
         left_out = heavy.left_out(db)
+        upto = position(db)
         (stored,) = raw(db).execute("select coalesce(sum(stored), 0) from frame").fetchone()
-    wanted, refused = limits(trees, retention.total_quota_bytes, retention.min_free_bytes, disk_of(folder))
-    # a quota that holds all that is stored holds what is needed: nothing has to be measured then
-    stored += sum(out.size_bytes for out in left_out)
-    exceeded = [limit for limit in wanted if limit.cause is Cause.MIN_FREE or stored > limit.most_bytes]
+        wanted, refused = limits(trees, retention.total_quota_bytes, retention.min_free_bytes, disk_of(folder))
+        # a quota that holds all that is stored holds what is needed: nothing has to be measured then
+        stored += sum(out.size_bytes for out in left_out)
+        exceeded = [limit for limit in wanted if limit.cause is Cause.MIN_FREE or stored > limit.most_bytes]
+        # what is left out counts as if it were held, of which the gauge knows nothing
+        if exceeded and not left_out:
+            exceeded = gauge.exceeded(db, exceeded, trees, now_ms)
     decided = plan(found, trees, now_ms, exceeded, stretches(database, trees) if exceeded else (), left_out)
-    return decided.refusing(refused)
+    if exceeded:
+        gauge = Gauge(needed=decided.needed, upto=upto, at_ms=now_ms)
+    return decided.refusing(refused), gauge
 
 
 def disk_of(folder: Path) -> Disk:
@@ -148,11 +150,12 @@ def stretches(database: Database, worktrees: Collection[int]) -> Iterator[Stretc
     for content, size, worktree in _page(database, _OF_OUTCOMES, ()):
         if worktree in worktrees:
             yield Stretch(content, round(size), worktree, 0, None)
-    (last,) = _page(database, "select coalesce(max(id), 0) from path", ())[0]
-    for after in range(0, last, _PAGE_PATHS):
-        for content, size, worktree, seq, until in _page(database, _STRETCHES, (after, after + _PAGE_PATHS)):
+    after = 0
+    while (last := _page(database, _NEXT_PATHS, (after, _PAGE_PATHS))[0][0]) is not None:
+        for content, size, worktree, seq, until in _page(database, _STRETCHES, (after, last)):
             if worktree in worktrees:
                 yield Stretch(content, round(size), worktree, seq, until)
+        after = last
 
 
 def _page(database: Database, query: str, values: Sequence[int]) -> list[tuple[int, ...]]:
@@ -163,18 +166,21 @@ def _page(database: Database, query: str, values: Sequence[int]) -> list[tuple[i
 def carry_out(database: Database, decided: Plan, now_ms: int, hold: Hold, is_ending: Callable[[], bool] = bool) -> Done:
     """Do what was decided, as far as it still is so; the rest is for the next time. Ends early where ``is_ending``."""
     done = Done()
-    # as they are now: the policy may have taken a while
-    with database.reading() as db:
-        by_id = {c.id: c for c in candidates(db) if c.id in decided.forget or c.id in decided.release}
+    by_id: dict[str, Candidate] = {}
+    if decided.forget or decided.release:
+        # as they are now: the policy may have taken a while
+        with database.reading() as db:
+            by_id = {c.id: c for c in _named(db, [*decided.forget, *decided.release])}
     # what a limit takes out of the last day first: a prune must not keep it for the fine window
     if decided.fine:
         with database.writing() as db:
             for worktree, seq in decided.fine.items():
                 give_up_fine(db, worktree, seq)
+    rest = _Rest()
     for worktree, batch in _batches(decided.forget, by_id):
         if is_ending():
             return done
-        with _at_leisure(), database.writing() as db:
+        with rest, database.writing() as db:
             going = _still(db, worktree, batch)
             store.set_forgotten(db, [c.id for c in going], now_ms)
         done.forgotten |= {c.id: decided.forget[c.id] for c in going}
@@ -182,7 +188,7 @@ def carry_out(database: Database, decided: Plan, now_ms: int, hold: Hold, is_end
         if is_ending():
             return done
         # the worktree before the database, as everybody who rewinds takes them
-        with _at_leisure(), hold(worktree) as held:
+        with rest, hold(worktree) as held:
             if held:
                 with database.writing() as db:
                     going = _still(db, worktree, batch)
@@ -192,6 +198,12 @@ def carry_out(database: Database, decided: Plan, now_ms: int, hold: Hold, is_end
                 done.busy.add(worktree)
     _drop_failed(database, now_ms)
     return done
+
+
+def _named(db: Transaction, ids: Sequence[str]) -> Iterator[Candidate]:
+    for start in range(0, len(ids), _NAMED):
+        some = ids[start : start + _NAMED]
+        yield from candidates(db, f"public_id in ({','.join('?' * len(some))})", some)
 
 
 def _batches(causes: Mapping[str, Cause], by_id: Mapping[str, Candidate]) -> Iterator[tuple[int, Sequence[Candidate]]]:
@@ -253,12 +265,20 @@ def _drop_failed(database: Database, now_ms: int) -> None:
         _release(db, [id_ for (id_,) in found])
 
 
-@contextmanager
-def _at_leisure() -> Iterator[None]:
-    """Rests after a piece of work for twice as long as it took: a lock of threads is not fair, and who seals comes first."""
-    began = time.monotonic()
-    yield
-    time.sleep(min(_LONGEST_REST_S, 2 * (time.monotonic() - began)))
+class _Rest:
+    """Before a further piece of work a rest of twice as long as the last one took: a lock of threads is not fair, and who
+    seals comes first.
+    """
+
+    def __init__(self) -> None:
+        self._began = self._rest_s = 0.0
+
+    def __enter__(self) -> None:
+        time.sleep(self._rest_s)
+        self._began = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._rest_s = min(_LONGEST_REST_S, 2 * (time.monotonic() - self._began))
 
 
 def give_up_fine(db: Transaction, worktree: int, seq: int) -> None:

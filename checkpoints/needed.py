@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from openoxide.checkpoints import journal, stored
+from openoxide.checkpoints.clockmark import counted_from
 from openoxide.checkpoints.frames import ZSTD, head_bytes
 from openoxide.checkpoints.model import MEMORY, Certainty, Kind, sqlite_base
 from openoxide.checkpoints.prunable import Author, Needs, PackUse, Row, fine_seq
@@ -66,9 +67,16 @@ def read_needs(db: Transaction, worktree: int, now_ms: int, given_up: int = 0) -
     ``given_up`` nothing is kept for the fine window.
     """
     connection = raw(db)
-    sealed = connection.execute(
-        "select seq, created_ms from checkpoint where worktree = ? and failed is null order by number", (worktree,)
-    ).fetchall()
+    # what a wrong clock sealed says nothing: one that was ahead would be young again on the day that it took for today
+    counted = counted_from(db)
+    sealed = [
+        (seq, created_ms)
+        for public_id, seq, created_ms in connection.execute(
+            "select public_id, seq, created_ms from checkpoint where worktree = ? and failed is null order by number",
+            (worktree,),
+        )
+        if public_id not in counted
+    ]
     query = f"select distinct seq from checkpoint where worktree = ? and (failed is null or id in ({_OPERATIONS})) order by seq"  # noqa: S608
     positions = [row[0] for row in connection.execute(query, (worktree,))]
     (since,) = connection.execute(_SINCE, (worktree,)).fetchone()

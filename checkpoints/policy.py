@@ -97,7 +97,8 @@ class Plan:
     """What is to be done. ``keep``: id to reason; ``forget``: into trash; ``release``: out of the store, with or without
     having been in trash. ``fine``: by worktree, up to which position a limit takes checkpoints of the last day too, so that
     nothing is to be kept for the fine window there. ``refused``: limits that cannot be held, in words; ``heavy``: what makes
-    the floor alone exceed a quota.
+    the floor alone exceed a quota. ``needed``: the bytes that a project, or all of them (None), needed before a limit took
+    anything; empty where nothing had to be measured.
     """
 
     keep: Mapping[str, Reason | Why] = field(default_factory=dict)
@@ -106,6 +107,7 @@ class Plan:
     fine: Mapping[int, int] = field(default_factory=dict)
     refused: tuple[str, ...] = ()
     heavy: Heavy = field(default_factory=Heavy)
+    needed: Mapping[str | None, int] = field(default_factory=dict)
 
     def refusing(self, more: Sequence[str]) -> Plan:
         """The same, where ``more`` limits cannot be held."""
@@ -139,11 +141,12 @@ def plan(
     usage = _Usage(queue, trees)
     for stretch in stretches:
         usage.add(stretch)
+    before = usage.needed()
     refused = [text for limit in limits if (text := usage.hold(limit))]
     heavy = Heavy()
     for limit in limits:
         heavy = heavy.and_also(usage.heavy(limit, left_out))
-    return replace(_without(found, queue, usage, trees, refused), heavy=heavy)
+    return replace(_without(found, queue, usage, trees, refused), heavy=heavy, needed=before)
 
 
 def _by_time(
@@ -257,7 +260,13 @@ class _Queue:
             held[c.worktree].append((c.seq, rank.get(c.id, _NEVER)))
             if c.forgotten_ms is None and c.id not in found.forget:
                 self.newest[c.worktree] = max(c.seq, self.newest.get(c.worktree, 0))
+        self._there = there
         self._held = {worktree: _Maxima(sorted(each)) for worktree, each in held.items()}
+
+    def next_of(self, worktree: int, seq: int, gone: Collection[str]) -> int:
+        """The next position at which a checkpoint stays; the same where there is none."""
+        later = (c.seq for c in self._there if c.worktree == worktree and c.seq >= seq and c.id not in gone)
+        return min(later, default=seq)
 
     def last_of(self, stretch: Stretch) -> int:
         """When the last checkpoint goes that needs the stretch: its place in the order, -1 if there is none any more."""
@@ -310,6 +319,17 @@ class _Usage:
         if stretch.seq <= newest and (stretch.until is None or newest < stretch.until):
             self._newest[key] = None
 
+    def needed(self) -> dict[str | None, int]:
+        """The bytes of what is needed, by project and (None) in all: each content once."""
+        found = Counter[str | None](dict.fromkeys((None, *self.cuts), 0))
+        every: set[int] = set()
+        for (project, content), rank in self._last.items():
+            if rank >= 0:
+                found[project] += self._size[content]
+                every.add(content)
+        found[None] = sum(self._size[content] for content in every)
+        return dict(found)
+
     def hold(self, limit: Limit) -> str:
         """Go along the queue until ``limit`` is held; why that is refused, empty if it is not."""
         ranks = self._ranks(limit.project)
@@ -348,6 +368,9 @@ class _Usage:
             cut = rank
         # in each project no further than brings something: one that is idle does not pay for another's growth
         for (project, content), rank in self._last.items():
+            # another project may have the same content, and is not asked
+            if limit.project not in (None, project):
+                continue
             if ranks.get(content, _NEVER) <= cut and self.cut(project) < rank <= cut:
                 self.cuts[project].append((rank, limit.cause))
 
@@ -370,17 +393,18 @@ class _Usage:
 def _without(found: Plan, queue: _Queue, usage: _Usage, trees: Mapping[int, Tree], refused: Sequence[str]) -> Plan:
     """``found`` without what the limits take."""
     gone: dict[str, Cause] = {}
-    fine: dict[int, int] = {}
+    recent: dict[int, int] = {}
     for rank, c in enumerate(queue.order):
         cause = next((cause for cut, cause in usage.cuts[trees[c.worktree].project] if rank <= cut), None)
         if cause is not None:
             gone[c.id] = cause
             if queue.is_recent[rank]:
-                fine[c.worktree] = max(c.seq, fine.get(c.worktree, 0))
+                recent[c.worktree] = max(c.seq, recent.get(c.worktree, 0))
     return Plan(
         keep={id_: why for id_, why in found.keep.items() if id_ not in gone},
         forget={id_: cause for id_, cause in found.forget.items() if id_ not in gone},
         release={**found.release, **gone},
-        fine=fine,
+        # what they alone held has ended by the next one that stays
+        fine={worktree: queue.next_of(worktree, seq, gone) for worktree, seq in recent.items()},
         refused=tuple(refused),
     )

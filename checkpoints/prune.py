@@ -118,9 +118,10 @@ class Prune:
             with self.database.writing() as db:
                 done += act(db, items[start : start + _BATCH]) or 0
             self._commits += 1
+            self.breathe()
             if self._commits % _FOLD_EVERY == 0:
                 self.database.fold_beside()
-            self.breathe()
+                self.breathe()
         return done
 
     def _rows(self) -> None:
@@ -153,6 +154,7 @@ class Prune:
         free = self.database.free_pages()
         while free > _SPARE_PAGES:
             self.database.vacuum(min(_SLICE_PAGES, free - _SPARE_PAGES))
+            self.breathe()
             self.database.fold_beside()
             self.breathe()
             before, free = free, self.database.free_pages()

@@ -90,7 +90,8 @@ def repack(
             blobs.promise_packs()
             with write_errors("the content store", StoreReadOnlyError), blobs.packs.beside() as pack:
                 for frames, rows in _until_full(pack, first, batches):
-                    _move(database, blobs.packs, pack, frames, rows, done)
+                    _move(database, blobs.packs, pack, frames, rows, done, breathe)
+                    breathe()
                     database.fold_beside()  # else a commit of somebody else has to do it
             first = next(batches, None)
         _drop_empty(database, packs, breathe)
@@ -120,12 +121,16 @@ def _move(
     frames: Sequence[Frame],
     rows: Sequence[Sequence[Held]],
     done: Repacked,
+    breathe: Callable[[], None],
 ) -> None:
+    breathe()
     placed = list(zip(pack.append(frames), rows, strict=True))
     for place, held in placed:
+        breathe()
         _read_back(packs, place, held)
     moves = [stored.Move(place, [(row.blob, row.name, row.frame, row.size) for row in held]) for place, held in placed]
     for part in _parts(moves):
+        breathe()
         with database.writing() as db:
             done.moved += stored.move_frames(db, part)
     done.written_bytes += sum(map(stored_bytes, frames))

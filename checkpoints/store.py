@@ -87,28 +87,34 @@ class CheckpointRow(peewee.Model):
         table_name = "checkpoint"
 
 
-def _checkpoint(row: CheckpointRow) -> Checkpoint:
+def _checkpoint(row: tuple[Any, ...]) -> Checkpoint:
+    """``row``: all columns, in the order of the table."""
+    # not by peewee's instances: of a log of thousands they take three quarters
+    (
+        _, public_id, worktree, number, seq, created_ms, trigger, name, pinned, expires_ms, turn, agent, session, prompt,
+        complete, late, gap, head, branch, origin, added, modified, removed, skipped, manifest_hash, failed, forgotten_ms,
+    ) = row  # fmt: skip
     return Checkpoint(
-        id=row.public_id,
-        worktree=row.worktree,
-        number=row.number,
-        seq=row.seq,
-        created_at_ms=row.created_ms,
-        trigger=Trigger(row.trigger),
-        manifest_hash=bytes(row.manifest_hash),
-        name=row.name,
-        pinned=bool(row.pinned),
-        expires_at_ms=row.expires_ms,
-        turn=row.turn,
-        agent=row.agent,
-        session=row.session,
-        prompt=row.prompt,
-        coverage=Coverage(complete=bool(row.complete), late=bool(row.late), cause=row.gap),
-        git=GitPosition(head=row.git_head, branch=row.git_branch, origin=row.git_origin),
-        counts=Counts(added=row.added, modified=row.modified, removed=row.removed),
-        skipped=row.skipped,
-        failed=row.failed,
-        forgotten_at_ms=row.forgotten_ms,
+        id=public_id,
+        worktree=worktree,
+        number=number,
+        seq=seq,
+        created_at_ms=created_ms,
+        trigger=Trigger(trigger),
+        manifest_hash=manifest_hash,
+        name=name,
+        pinned=bool(pinned),
+        expires_at_ms=expires_ms,
+        turn=turn,
+        agent=agent,
+        session=session,
+        prompt=prompt,
+        coverage=Coverage(complete=bool(complete), late=bool(late), cause=gap),
+        git=GitPosition(head=head, branch=branch, origin=origin),
+        counts=Counts(added=added, modified=modified, removed=removed),
+        skipped=skipped,
+        failed=failed,
+        forgotten_at_ms=forgotten_ms,
     )
 
 
@@ -120,6 +126,10 @@ _INSERT_CHECKPOINT = (
     f"insert into checkpoint(id, {', '.join(_CHECKPOINT_COLUMNS)}) select 1 + max("  # noqa: S608 nothing in it is given
     f"coalesce((select max(id) from checkpoint), 0), coalesce((select value from meta where key = '{_LAST_ROW}'), 0)), "
     f"{', '.join('?' * len(_CHECKPOINT_COLUMNS))}"
+)
+_WORKTREES = (
+    "select id, project, root, kind, dev, ino, birth_ns, watching, common_dir, created_ms, paused_ms, paused_until_ms"
+    " from worktree order by id"
 )
 # by number and not by time: a clock can be set back
 _NEWEST = (
@@ -200,7 +210,7 @@ class CheckpointQuery:
         return query
 
     def _all(self, query: Any) -> list[Checkpoint]:
-        return [_checkpoint(row) for row in query.execute(self._db)]
+        return [_checkpoint(row) for row in self._db.execute(query)]
 
     def _first(self, query: Any) -> Checkpoint | None:
         found = self._all(query.limit(1))
@@ -288,25 +298,27 @@ class CheckpointQuery:
         return earliest
 
 
-def _worktree(row: WorktreeRow) -> Worktree:
+def _worktree(row: tuple[Any, ...]) -> Worktree:
+    """``row``: all columns, in the order of the table."""
+    (id_, project, root, kind, dev, ino, birth_ns, watching, common_dir, _, paused_ms, paused_until_ms) = row
     return Worktree(
-        id=row.id,
-        project=row.project,
-        root=bytes(row.root),
-        dev=from_signed(row.dev),
-        ino=from_signed(row.ino),
-        birth_ns=row.birth_ns,
-        watching=bool(row.watching),
-        common_dir=bytes(row.common_dir) if row.common_dir is not None else None,
-        kind=row.kind,
-        paused_ms=row.paused_ms,
-        paused_until_ms=row.paused_until_ms,
+        id=id_,
+        project=project,
+        root=root,
+        dev=from_signed(dev),
+        ino=from_signed(ino),
+        birth_ns=birth_ns,
+        watching=bool(watching),
+        common_dir=common_dir,
+        kind=kind,
+        paused_ms=paused_ms,
+        paused_until_ms=paused_until_ms,
     )
 
 
 def worktrees(db: Transaction) -> list[Worktree]:
     """Every worktree ever watched, oldest first."""
-    return [_worktree(row) for row in WorktreeRow.select().order_by(WorktreeRow.id).execute(db)]
+    return [_worktree(row) for row in db.execute_sql(_WORKTREES)]
 
 
 def insert_worktree(db: Transaction, worktree: Worktree, now_ms: int) -> Worktree:

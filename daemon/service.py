@@ -14,6 +14,7 @@ from functools import partial
 from openoxide.checkpoints import journal, meta, store
 from openoxide.checkpoints.clockmark import ClockMark
 from openoxide.checkpoints.erase import finish
+from openoxide.checkpoints.gauge import Gauge
 from openoxide.checkpoints.migrating import drop_old_stores
 from openoxide.checkpoints.model import Checkpoint, Trigger, Worktree
 from openoxide.checkpoints.timeline import Beside, Timeline
@@ -75,6 +76,7 @@ class Service:
         self._sealer = QuietSealer(self._seal_quietly, self._waits)
         self.expiring = threading.Lock()  # one expire at a time, whether by hand or by the clock
         self.refused_limits: tuple[str, ...] = ()  # those that the last expire could not hold
+        self.gauge = Gauge()  # what the limits were measured at
         self.scheduler = Scheduler(clock, self.beat, jobs(self), self._remember_run)
 
     def start(self) -> None:

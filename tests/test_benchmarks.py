@@ -33,6 +33,8 @@ ROWS = [
     ("store", "store after the first capture of a real tree, written"),
     ("repack", "store after 100 edits of a line of a text of 1 MB, and a prune"),
     ("prune", "checkpoint with 1 changed file beside a prune"),
+    ("check", "checkpoint with 1 changed file beside a check --read-data"),
+    ("expire", "checkpoint with 1 changed file beside an expire of 20,000"),
 ]
 SCENE = Scene(root="/p", home="/h", changed="src/a.py", files=frozenset({"src/a.py", "src/b.py", "src/\u00e9 x.py"}))
 

@@ -56,8 +56,13 @@ _OF_SOMETHING = frozenset({ProblemKind.CONTENT, ProblemKind.LOST})
 
 def check(service: Service, request: Request, report: Reporter) -> CheckAnswer:
     """``check``."""
-    breathe = Breath("check", service.stop_requested.is_set)
+    breathe = _breath(service)
     return checked(service.timeline.database, service.home, request, report, breathe, partial(_keep_all, service))
+
+
+def _breath(service: Service) -> Breath:
+    blobs = service.timeline.blobs
+    return Breath("check", service.stop_requested.is_set, lambda: blobs.is_adding)
 
 
 def _keep_all(service: Service, problems: Sequence[Problem]) -> None:
@@ -73,7 +78,7 @@ def check_slice(service: Service) -> None:
         at = slices.progress(db).at
     (total,) = ask(database, "select count(*) from blob")[0]
     ends = time.monotonic() + SLICE_SECONDS
-    breathe = Breath("check", service.stop_requested.is_set)
+    breathe = _breath(service)
     run = Check(database=database, home=service.home, reading=Reading(), breathe=breathe)
     found, reached = run.slice(
         at, lambda: run.checked["contents"] * SLICE_DAYS >= max(total, 1) or time.monotonic() > ends

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import expiry, heavy, store
+from openoxide.checkpoints.gauge import Gauge
 from openoxide.checkpoints.model import Checkpoint, Worktree
 from openoxide.checkpoints.policy import Cause, Plan
 from openoxide.daemon.answers import checkpoint_object
@@ -43,7 +44,8 @@ def expire(service: Service, request: Request, _report: Reporter) -> ExpireAnswe
     if not service.expiring.acquire(timeout=0 if dry_run else 5):
         raise ConflictError("an expire is at work", hint="try again in a moment")
     try:
-        plan = Plan() if paused["paused"] and not force else _decide(service)
+        # whoever asks gets what is true now
+        plan = Plan() if paused["paused"] and not force else _decide(service, Gauge())[0]
         if not dry_run:
             _leave_out(service, plan)
         if plan.refused and not dry_run:
@@ -64,7 +66,7 @@ def expire_by_time(service: Service) -> None:
     if retention(service)["paused"]:
         return
     with service.expiring:
-        plan = _decide(service)
+        plan, service.gauge = _decide(service, service.gauge)
         _leave_out(service, plan)
         done = expiry.carry_out(
             service.timeline.database, plan, service.clock.now_ms(), service.holding, service.stop_requested.is_set
@@ -102,13 +104,14 @@ def retention(service: Service) -> RetentionObject:
     return {"paused": bool(why), "reason": reason, "why": why, "hint": hint, "refused": list(service.refused_limits)}
 
 
-def _decide(service: Service) -> Plan:
+def _decide(service: Service, gauge: Gauge) -> tuple[Plan, Gauge]:
     return expiry.survey(
         service.timeline.database,
         service.home.blobs,
         service.settings.retention,
         lambda worktree: retention_of(service, worktree),
         service.clock.now_ms(),
+        gauge,
     )
 
 

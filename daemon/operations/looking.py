@@ -12,7 +12,6 @@ from typing import Any
 
 from openoxide.checkpoints import journal, rows, sight, store
 from openoxide.checkpoints.diff import Difference, differences
-from openoxide.checkpoints.expiry import thins_at
 from openoxide.checkpoints.history import left_out
 from openoxide.checkpoints.journal import OutcomeKind
 from openoxide.checkpoints.model import PURGED, Checkpoint, FileState, Kind, SkipReason, Worktree, Writer
@@ -31,6 +30,7 @@ from openoxide.checkpoints.naming import (
 )
 from openoxide.checkpoints.patch import GitFile, git_patch
 from openoxide.checkpoints.plan import within_paths
+from openoxide.checkpoints.thinning import thins_at
 from openoxide.checkpoints.timeline import Timeline
 from openoxide.checkpoints.tree import Tree
 from openoxide.clock import rfc3339
@@ -174,13 +174,11 @@ def log(view: View, request: Request) -> Items:
             all_of_them=flag(request, "all"),
             only_named=flag(request, "named"),
         )
-        thins = thins_at(db, view.id, view.thin)
-    answer: Items = {
-        "ok": True,
-        "items": [checkpoint_object(c, thins.get(c.id)) for c in found[: limit or len(found)]],
-    }
-    if limit and len(found) > limit:
-        answer["next"] = str(found[limit - 1].number)
+        shown = found[: limit or len(found)]
+        thins = thins_at(db, view.id, view.thin, (c.created_at_ms for c in shown))
+    answer: Items = {"ok": True, "items": [checkpoint_object(c, thins.get(c.id)) for c in shown]}
+    if len(found) > len(shown):
+        answer["next"] = str(shown[-1].number)
     return answer
 
 
@@ -214,7 +212,7 @@ def show(view: View, request: Request) -> ShowAnswer:
         writers = _writers(db, view, after, checkpoint.seq)
         # each change took one position, so those that a prune took away are missing
         pruned = checkpoint.seq - after - sum(writer["paths"] for writer in writers)
-        thins = thins_at(db, view.id, view.thin)
+        thins = thins_at(db, view.id, view.thin, [checkpoint.created_at_ms])
     return {
         **checkpoint_object(checkpoint, thins.get(checkpoint.id)),
         "ok": True,

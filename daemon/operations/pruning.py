@@ -63,7 +63,8 @@ def prune_store(service: Service, report: Reporter | None = None) -> Pruned:
 
 
 def _breathing(service: Service, report: Reporter | None) -> Callable[[], None]:
-    breathe, done = Breath("prune", service.stop_requested.is_set), count(1)
+    blobs, done = service.timeline.blobs, count(1)
+    breathe = Breath("prune", service.stop_requested.is_set, lambda: blobs.is_adding)
 
     def tell() -> None:
         breathe()

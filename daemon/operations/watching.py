@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from openoxide import __version__
 from openoxide.checkpoints import journal, sight, store
-from openoxide.checkpoints.expiry import thins_at
 from openoxide.checkpoints.gitposition import common_dir
 from openoxide.checkpoints.idle import idle_turns
 from openoxide.checkpoints.model import Trigger, WindowKind, Worktree
+from openoxide.checkpoints.thinning import next_thinning
 from openoxide.checkpoints.tree import identity_of, recorded_identity
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, idle_turn_object, time_or_none
@@ -297,9 +297,9 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
         newest = checkpoints.newest()
         gaps = sight.open_gaps(db, watched.worktree.id)
         interrupted = [o.public_id for o in journal.open_operations(db, watched.worktree.id)]
-        thins = thins_at(db, watched.worktree.id, retention_of(service, watched.worktree).thin)
+        thins = next_thinning(db, watched.worktree.id, retention_of(service, watched.worktree).thin)
         count = checkpoints.count()
-        expiry = min(filter(None, (checkpoints.next_expiry(), *thins.values())), default=None)
+        expiry = min(filter(None, (checkpoints.next_expiry(), thins)), default=None)
         idle = idle_turns(db, watched.worktree.id, service.clock.now_ms())
     state, reason = state_of(watched)
     head, capturing = service.timeline.head(watched.worktree.id), watched.capturing

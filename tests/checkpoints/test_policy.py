@@ -148,6 +148,16 @@ class TestAQuota:
         found = store([10] * 4, [9 * DAY] * 4, limit=Limit(Cause.QUOTA, 4, "p"))
         assert (found.release, len(found.refused)) == ({}, 1)
 
+    def test_the_quota_of_a_project_takes_nothing_of_another_that_shares_a_content(self):
+        retention = RetentionSettings()
+        trees = {1: Tree(project="p", retention=retention), 2: Tree(project="q", retention=retention)}
+        held = [candidate(n, (9 - n) * DAY, worktree=1 + n % 2) for n in range(1, 5)]
+        held += [candidate(98, 0, worktree=2), NEWEST]
+        # the first of each has the same content
+        stretches = [Stretch(c.number // 3, 10, c.worktree, c.seq, c.seq + 1) for c in held if c.number < 90]
+        found = plan(held, trees, NOW, [Limit(Cause.QUOTA, 0, "p")], stretches)
+        assert {c.worktree for c in held if c.id in found.release} == {1}
+
     def test_trash_goes_first_then_automatic_ones_of_the_last_day(self):
         held = [
             candidate(1, 2 * HOUR, trigger=Trigger.PROMPT),
@@ -163,8 +173,9 @@ class TestAQuota:
             found = plan([*held, NEWEST], TREES, NOW, [Limit(Cause.TOTAL_QUOTA, most)], stretches)
             order += [id_ for id_ in found.release if id_ not in order]
         assert order == ["c4", "c2", "c3", "c5", "c1"]
-        # 3, 5 and 1 are of the last day: up to there nothing is kept for the fine window
-        assert found.fine == {1: 50}
+        # 3, 5 and 1 are of the last day: nothing is kept for the fine window until the next one that stays, where all has
+        # ended that only they held
+        assert found.fine == {1: 60}
 
     def test_a_content_that_two_projects_need_is_gone_when_both_let_it_go(self):
         trees = {n: Tree(project=f"p{n}", retention=RetentionSettings()) for n in (1, 2)}

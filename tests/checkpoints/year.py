@@ -1,5 +1,6 @@
 """A machine that somebody works on, day after day: edits of three projects, one of which lies idle, pins, names, bursts
-of 20 GB, renames, trash, boots and clocks that are wrong. Sizes are simulated: rows without bytes.
+of 20 GB, renames, trash, boots and clocks that are wrong. Sizes are simulated: rows without bytes. What expires and what
+a prune takes away is the product's own, called as the daemon's jobs call it.
 
 What is promised is known here by the true time and by the words of the architecture; the store is asked only which
 checkpoints there are.
@@ -8,14 +9,20 @@ checkpoints there are.
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from openoxide.checkpoints import expiry, store
+from openoxide.checkpoints.blobs import Blobs
 from openoxide.checkpoints.clockmark import ClockMark, count_from, doubt
+from openoxide.checkpoints.gauge import Gauge
 from openoxide.checkpoints.model import Checkpoint, Trigger, Worktree
+from openoxide.checkpoints.prune import Prune
 from openoxide.checkpoints.rows import raw
 from openoxide.checkpoints.schema import open_timeline
+from openoxide.paths import Home
 from openoxide.settings import RetentionSettings
 from tests.kit import FakeClock
 
@@ -23,6 +30,9 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 GB = 10**9
 QUOTA, TOTAL = 60 * GB, 90 * GB
 AUTOMATIC = ("quiet", "tool")
+PRUNE_HOURS, DAY_HOURS = 6, 24
+# the fine window, and what passed since a prune before
+FINE = DAY + (PRUNE_HOURS + 1) * HOUR
 BUSY, CALM, IDLE = 1, 2, 3  # also the ids of their worktrees
 
 
@@ -32,6 +42,7 @@ class Sealed:
 
     worktree: int
     number: int
+    seq: int
     trigger: str
     true: int
     holds: frozenset[int]
@@ -50,6 +61,28 @@ class Tree:
     number: int = 0
 
 
+class Held:
+    """Which contents anything holds, and how many bytes they are, each content once."""
+
+    def __init__(self, sizes: dict[int, int]) -> None:
+        self.bytes = 0
+        self._sizes = sizes
+        self._holders: Counter[int] = Counter()
+
+    def take(self, contents: Iterable[int]) -> None:
+        for content in contents:
+            self.bytes += 0 if self._holders[content] else self._sizes[content]
+            self._holders[content] += 1
+
+    def leave(self, contents: Iterable[int]) -> None:
+        for content in contents:
+            self._holders[content] -= 1
+            self.bytes -= 0 if self._holders[content] else self._sizes[content]
+
+    def __contains__(self, content: int) -> bool:
+        return self._holders[content] > 0
+
+
 class Life:
     """``hour`` lets an hour pass. Raises AssertionError where a promise is broken."""
 
@@ -62,13 +95,17 @@ class Life:
         self.database = open_timeline(folder / "timeline.db")
         self.database._writer.execute_sql("pragma synchronous = off")
         self.folder = folder
+        self.blobs = Blobs(self.database, Home(folder), read_only=False)
+        self.gauge = Gauge()
         self.mark = ClockMark(self.database, self.clock)
         self.trees = {worktree: Tree() for worktree in (BUSY, CALM, IDLE)}
         self.sizes: dict[int, int] = {}
+        self.held = {worktree: Held(self.sizes) for worktree in (None, *self.trees)}
+        self.last_live: dict[int, int] = {}  # by content that is there: when a file had it for the last time
         self.known: dict[str, Sealed] = {}
-        self.paths = self.contents = self.hours = self.runs = 0
+        self.paths = self.contents = self.hours = self.runs = self.prunes = 0
         self.boots = 1
-        self.causes: dict[str, int] = {}
+        self.causes: Counter[str] = Counter()
         self.mark.look()
         with self.database.writing() as db:
             for worktree in self.trees:
@@ -87,12 +124,12 @@ class Life:
 
     # work
 
-    def edit(self, worktree: int, size: int | None = None, path: int | None = None) -> int:
-        """A file gets a content that no other has; the path of it."""
+    def edit(self, worktree: int, size: int | None = None) -> int:
+        """A file gets a content that no other has; the path of it. With ``size`` it is a file that was not there."""
         tree = self.trees[worktree]
-        if path is None and tree.files and self.random.random() < 0.8:
+        if size is None and tree.files and self.random.random() < 0.8:
             path = self.random.choice(sorted(tree.files))
-        if path is None:
+        else:
             self.paths += 1
             path = self.paths
         self.contents += 1
@@ -108,8 +145,14 @@ class Life:
                 (self.contents, b"%32d" % self.contents, self.contents, stored),
             )
             self._row(db, worktree, path, self.contents)
-        tree.files[path] = self.contents
         return path
+
+    def copy(self, worktree: int, other: int) -> None:
+        """A new file with what a file of another project holds."""
+        self.paths += 1
+        content = self.random.choice(sorted(self.trees[other].files.values()))
+        with self.database.writing() as db:
+            self._row(db, worktree, self.paths, content)
 
     def _row(self, db, worktree: int, path: int, content: int | None) -> None:
         tree = self.trees[worktree]
@@ -121,11 +164,23 @@ class Life:
             "insert into version(path, seq, worktree, kind, mode, size, mtime_ns, blob, flags) values(?,?,?,?,0,0,0,?,0)",
             (path, tree.seq, worktree, 1 if content else 0, content),
         )
+        raw(db).execute(
+            "insert or replace into live(path, seq, kind, mode, size, mtime_ns, blob, flags) values(?,?,?,0,0,0,?,0)",
+            (path, tree.seq, 1 if content else 0, content),
+        )
+        old = tree.files.pop(path, None)
+        if content is not None:
+            raw(db).execute("update blob set dead_ms = null where id = ?", (content,))
+            tree.files[path] = content
+        for held in (self.held[None], self.held[worktree]):
+            held.take(() if content is None else (content,))
+            held.leave(() if old is None else (old,))
+        for each in {old, content} - {None}:
+            self.last_live[each] = self.true
 
     def remove(self, worktree: int, path: int) -> None:
         with self.database.writing() as db:
             self._row(db, worktree, path, None)
-        del self.trees[worktree].files[path]
 
     def rename(self, worktree: int) -> None:
         tree = self.trees[worktree]
@@ -135,11 +190,10 @@ class Life:
         self.paths += 1
         with self.database.writing() as db:
             self._row(db, worktree, self.paths, content)
-        tree.files[self.paths] = content
 
     def burst(self, worktree: int) -> None:
         """20 GB come, are sealed, and go again."""
-        made = [self.edit(worktree, 4 * GB, self.paths + 1_000_000 + number) for number in range(5)]
+        made = [self.edit(worktree, 4 * GB) for _ in range(5)]
         self.seal(worktree, "quiet")
         for path in made:
             self.remove(worktree, path)
@@ -157,8 +211,11 @@ class Life:
         )  # fmt: skip
         with self.database.writing() as db:
             store.insert_checkpoint(db, sealed)
+        holds = frozenset(tree.files.values())
+        self.held[None].take(holds)
+        self.held[worktree].take(holds)
         self.known[id_] = Sealed(
-            worktree, tree.number, trigger, self.true, frozenset(tree.files.values()), named=sealed.name is not None
+            worktree, tree.number, tree.seq, trigger, self.true, holds, named=sealed.name is not None
         )
 
     def wish(self) -> None:
@@ -190,6 +247,8 @@ class Life:
             self.edit(worktree)
             if self.random.random() < 0.1:
                 self.rename(worktree)
+            if self.random.random() < 0.05:
+                self.copy(worktree, self.random.choice((BUSY, CALM, IDLE)))
             self.pass_time(10 * MINUTE)
             self.seal(worktree, self.random.choice(("quiet", "quiet", "tool", "prompt", "manual")))
         if self.random.random() < 0.01:
@@ -239,20 +298,18 @@ class Life:
         """Pins, the newest of each project, the starts of its last three turns."""
         stay = {id_ for id_, one in self.known.items() if one.pinned and not one.trashed}
         for worktree in self.trees:
-            mine = [
-                (one.number, id_) for id_, one in self.known.items() if one.worktree == worktree and not one.trashed
-            ]
-            mine.sort(reverse=True)
-            stay |= {id_ for _, id_ in mine[:1]}
-            stay |= {id_ for _, id_ in [p for p in mine if self.known[p[1]].trigger == "prompt"][:3]}
+            mine = [one for one in self.known.items() if one[1].worktree == worktree and not one[1].trashed]
+            mine.sort(key=lambda one: -one[1].number)
+            stay |= {id_ for id_, _ in mine[:1]}
+            stay |= {id_ for id_, _ in [one for one in mine if one[1].trigger == "prompt"][:3]}
         return stay
 
-    def used(self, worktree: int | None = None, only: set[str] | None = None) -> int:
-        held = [
-            one.holds
-            for id_, one in self.known.items()
-            if worktree in (None, one.worktree) and (only is None or id_ in only)
-        ]
+    def used(self, worktree: int | None = None) -> int:
+        return self.held[worktree].bytes
+
+    def least(self, stay: set[str], worktree: int | None = None) -> int:
+        """The bytes of what may never go."""
+        held = [self.known[id_].holds for id_ in stay if worktree in (None, self.known[id_].worktree)]
         held += [frozenset(tree.files.values()) for w, tree in self.trees.items() if worktree in (None, w)]
         return sum(self.sizes[content] for content in frozenset().union(*held))
 
@@ -271,6 +328,8 @@ class Life:
         self.pass_time(HOUR)
         if expire:
             self.expire()
+        if self.hours % PRUNE_HOURS == 0:
+            self.prune()
 
     def expire(self) -> None:
         """What the job does, and what it may do."""
@@ -278,16 +337,15 @@ class Life:
             return
         self.runs += 1
         assert self.error == 0, "a wrong clock is believed"
-        floor, over = self.floor(), {w: self.used(w) > QUOTA for w in self.trees}
-        over_total = self.used() > TOTAL
-        decided = expiry.survey(
-            self.database, self.folder, self.retention, lambda _: self.retention, self.clock.now_ms()
+        over, over_total = {w: self.used(w) > QUOTA for w in self.trees}, self.used() > TOTAL
+        decided, self.gauge = expiry.survey(
+            self.database, self.folder, self.retention, lambda _: self.retention, self.clock.now_ms(), self.gauge
         )
         expiry.carry_out(self.database, decided, self.clock.now_ms(), lambda _: _Free())
-        for cause in (*decided.forget.values(), *decided.release.values()):
-            self.causes[cause.value] = self.causes.get(cause.value, 0) + 1
-        there = self.there()
-        for id_ in sorted(self.known):
+        self.causes.update(cause.value for cause in (*decided.forget.values(), *decided.release.values()))
+        floor, there = self.floor(), self.there()
+        changed = decided.forget or decided.release or self.hours % DAY_HOURS == 0
+        for id_ in sorted(self.known) if changed else ():
             one = self.known[id_]
             gone, trashed = id_ not in there, there.get(id_) is not None
             assert not (gone or (trashed and not one.trashed)) or id_ not in floor, f"{id_} is part of the floor"
@@ -298,8 +356,54 @@ class Life:
                 self.may_go(id_, one)
                 one.trashed = self.true
             if gone:
+                self.held[None].leave(one.holds)
+                self.held[one.worktree].leave(one.holds)
                 del self.known[id_]
         self.is_small(floor)
+
+    def prune(self) -> None:
+        """What the job does, and what has to be there after it, and what has not."""
+        trusted = self.trusted
+        with self.database.reading() as db:
+            given_up = expiry.fine_given_up(db)
+        Prune(
+            database=self.database,
+            blobs=self.blobs,
+            now_ms=self.clock.now_ms(),
+            clock_trusted=trusted,
+            given_up=given_up,
+        ).run()
+        self.prunes += 1
+        with self.database.reading() as db:
+            query = "select b.id, f.stored from blob b join frame f on f.id = b.frame"
+            stored = dict(raw(db).execute(query).fetchall())
+            for id_ in self.random.sample(sorted(self.known), min(5, len(self.known))):
+                self.is_whole(db, id_)
+        lost = [content for content in self.sizes if content in self.held[None] and content not in stored]
+        assert not lost, f"{lost} are needed and gone"
+        assert all(stored[content] == self.sizes[content] for content in stored)
+        self.last_live = {content: self.last_live[content] for content in stored}
+        self.sizes_known(stored)
+        if trusted:
+            over = [
+                content
+                for content in stored
+                if content not in self.held[None] and self.true - self.last_live[content] > FINE
+            ]
+            assert not over, f"{over} are needed by nothing"
+
+    def sizes_known(self, stored: dict[int, int]) -> None:
+        """What is gone from the store is of no interest any more."""
+        for content in self.sizes.keys() - stored.keys():
+            del self.sizes[content]
+
+    def is_whole(self, db, id_: str) -> None:
+        """The rows say of a checkpoint what it held when it was sealed."""
+        one = self.known[id_]
+        rows = raw(db).execute(
+            "select blob, max(seq) from version where worktree = ? and seq <= ? group by path", (one.worktree, one.seq)
+        )
+        assert {blob for blob, _ in rows} - {None} == one.holds, f"{id_} is not what it was"
 
     def there(self) -> dict[str, int | None]:
         with self.database.reading() as db:
@@ -325,8 +429,11 @@ class Life:
     def is_small(self, floor: set[str]) -> None:
         for worktree in self.trees:
             mine = {id_ for id_ in floor if self.known[id_].worktree == worktree}
-            assert self.used(worktree) <= max(QUOTA, self.used(worktree, mine)), f"project {worktree} is over its quota"
-        assert self.used() <= max(TOTAL, self.used(None, floor)), "the store is over its quota"
+            is_small = self.used(worktree) <= QUOTA or self.used(worktree) <= self.least(mine, worktree)
+            assert is_small, f"project {worktree} is over its quota"
+        assert self.used() <= TOTAL or self.used() <= self.least(floor), "the store is over its quota"
+        if self.hours % DAY_HOURS:
+            return
         now = self.true
         late = [
             id_
