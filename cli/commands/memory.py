@@ -258,7 +258,10 @@ def _typed(text: str) -> str:
         return text
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("no text was given", hint="--text TEXT, or the text on standard input")
-    return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+    except (OSError, ValueError) as error:  # a descriptor that is closed, or open for writing alone
+        raise FailedError(f"standard input cannot be read: {error}", hint="--text TEXT") from error
 
 
 def _written(cli: Cli, answer: MemoryWritten) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from openoxide.cli import hook
 from tests.cli.contract import TURN, sealed
+from tests.cli.harness import ENTRY
 from tests.kit import wait_until
 
 NOTE = "# Debugging\n\nrun make debug first\n"
@@ -139,3 +140,19 @@ def test_status_tells_of_the_memory(machine, project):
     assert (found["state"], bool(found["warning"])) == ("watching", True)
     assert str(memory(machine)) in machine.run("status").text
     assert len(machine.json("projects")["items"]) == 1
+
+
+def test_a_text_comes_from_standard_input(machine, project):
+    def save(name, **streams):
+        line = [machine.python, *ENTRY, "--json", "memory", "save", name]
+        environ = {**os.environ, "OPENOXIDE_HOME": str(machine.home)}
+        return subprocess.run(line, cwd=project, env=environ, capture_output=True, check=False, **streams)
+
+    assert json.loads(save("a.md", input=b"from a pipe\n").stdout)["changed"] is True
+    assert machine.run("memory", "read", "a.md").text == "from a pipe\n"
+    unreadable = os.open(os.devnull, os.O_WRONLY)
+    try:
+        refused = save("b.md", stdin=unreadable)
+    finally:
+        os.close(unreadable)
+    assert (refused.returncode, json.loads(refused.stdout)["error"]["kind"]) == (1, "failed")
