@@ -138,6 +138,21 @@ def test_a_copy_is_all_that_can_be_had(box):
     assert sorted(entry.name for entry in to.iterdir()) == ["b", "c", "d"]
 
 
+def test_a_sound_store_gives_back_in_part_what_is_absent_on_one_side(box):
+    (box.root / "a").unlink()
+    (box.root / "folder").mkdir()
+    (box.root / "folder" / "new").write_text("new\n")
+    os.symlink("b", box.root / "link")
+
+    plan = box.rewind("second", partial=True, exact=True, dry_run=True)
+    answer = box.rewind("second", partial=True, exact=True)
+
+    assert plan["conflicts"] == answer["conflicts"] == []
+    assert [entry["path"] for entry in answer["restored"]] == ["a"]
+    assert {entry["path"] for entry in answer["removed"]} == {"folder", "folder/new", "link"}
+    assert reads(box) == ["second a\n", "second b\n", "second c\n"]
+
+
 def test_damage_that_nobody_has_marked_yet_is_met_alike(box):
     """Without a repair: one content of three is damaged in its pack."""
     pack = min(box.home.blobs.glob("*.pack"))
