@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 
 from openoxide.checkpoints import rows
-from openoxide.checkpoints.doubt import damaged_checkpoint, doubtful
+from openoxide.checkpoints.doubt import doubtful, require_told
 from openoxide.checkpoints.materialise import materialise, prepare_target
 from openoxide.checkpoints.model import ABSENT, DAMAGED, Checkpoint, FileState, database_members
 from openoxide.checkpoints.plan import Left, within_paths
@@ -73,10 +73,10 @@ def _trusted_states(
     """
     states = _chosen_states(view, checkpoint, chosen)
     with view.timeline.database.reading() as db:
+        if not in_part:
+            require_told(db, checkpoint, chosen)
         doubt = doubtful(db, checkpoint)
     affected = sorted(path for path in doubt if within_paths(path, chosen) and not path.endswith(b"/"))
-    if affected and not in_part:
-        raise damaged_checkpoint(checkpoint, affected)
     return {path: state for path, state in states.items() if path not in doubt}, affected
 
 
