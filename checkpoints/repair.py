@@ -4,14 +4,13 @@ never changed; what is written to ``blobs/`` is added to it. The new one is chec
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from openoxide.checkpoints import rebuilding, stored
+from openoxide.checkpoints import grafting, rebuilding, stored
 from openoxide.checkpoints.affected import Affected, affected
 from openoxide.checkpoints.check import Problem, ProblemKind
 from openoxide.checkpoints.integrity import structure_problems
@@ -20,7 +19,7 @@ from openoxide.checkpoints.packs import Packs, taken_numbers
 from openoxide.checkpoints.rebuilding import Fix
 from openoxide.checkpoints.recovering import Mended, Recovering
 from openoxide.checkpoints.rows import batched, raw
-from openoxide.checkpoints.salvage import Salvage, Table, graft, is_readable, tables_of
+from openoxide.checkpoints.salvage import Salvage, Table, is_readable, tables_of
 from openoxide.checkpoints.schema import check_version, open_timeline
 from openoxide.checkpoints.verifying import Check, Reading
 from openoxide.db import Database, Transaction
@@ -83,7 +82,7 @@ class Repairing:
         """
         fresh = open_timeline(self.new)
         try:
-            with _salvaged(self.old, self.new) as salvage:
+            with _salvaged(self.old) as salvage:
                 self._structure += _structure_of(self.old)
                 with fresh.writing() as db:
                     self._copy_rows(raw(db), salvage)
@@ -176,14 +175,9 @@ def _joined(fixes: Iterable[Fix]) -> tuple[Fix, ...]:
 
 
 @contextmanager
-def _salvaged(old: Path, fresh: Path) -> Iterator[Salvage]:
-    """The old database; where SQLite does not take it for one, a copy whose first page is that of a new one."""
-    file = old
-    if not is_readable(old):
-        file = old.with_name(old.name + ".grafted")
-        shutil.copyfile(old, file)
-        file.chmod(0o600)
-        graft(file, fresh)
+def _salvaged(old: Path) -> Iterator[Salvage]:
+    """The old database; where SQLite does not take it for one, a copy that has another first page."""
+    file = old if is_readable(old) else grafting.grafted(old)
     try:
         with closing(Salvage(file)) as salvage:
             if salvage.version() is None:
@@ -194,12 +188,12 @@ def _salvaged(old: Path, fresh: Path) -> Iterator[Salvage]:
             yield salvage
     finally:
         if file != old:
-            file.unlink()
+            grafting.drop(file)
 
 
 def _structure_of(old: Path) -> list[str]:
     if not is_readable(old):
-        return ["timeline.db: its first page, which says what is where"]
+        return ["timeline.db: its first page or its length, which say what is where"]
     database = Database(old, read_only=True, immutable=not old.with_name(old.name + "-wal").exists())
     try:
         check_version(database)

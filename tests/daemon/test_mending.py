@@ -264,6 +264,62 @@ def large(tmp_path_factory):
     return box
 
 
+def header(home, length):
+    with home.timeline_db.open("r+b") as file:
+        file.write(bytes(length))
+
+
+def vacuum(home):
+    """As a purge does: the tables begin at other pages then."""
+    with closing(sqlite3.connect(home.timeline_db)) as db:
+        db.execute("vacuum")
+
+
+@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("length", [16, 90, 8192])
+def test_a_large_store_whose_first_page_is_damaged_loses_nothing(large, tmp_path, length, anew):
+    home = copied(large, tmp_path)
+    before, had = checkpoints(home), contents(home)[0]
+    if anew:
+        vacuum(home)
+    header(home, length)
+
+    answer = repaired(home)
+
+    assert (checkpoints(home), contents(home)) == (before, (had, set()))
+    assert (answer["newly_lost"], answer["lost"], kinds(home)) == (0, [], set())
+
+
+def test_the_wal_of_a_store_whose_first_page_is_damaged_is_read_too(large, tmp_path):
+    home = copied(large, tmp_path)
+    with closing(sqlite3.connect(home.timeline_db)) as db:
+        db.execute("update checkpoint set name = 'in the wal' where number = 2")
+        db.commit()
+        for side in ("", "-wal"):
+            shutil.copyfile(f"{home.timeline_db}{side}", f"{home.timeline_db}{side}.kept")
+    for side in ("", "-wal"):
+        os.rename(f"{home.timeline_db}{side}.kept", f"{home.timeline_db}{side}")
+    header(home, 8192)
+
+    repaired(home)
+
+    with closing(sqlite3.connect(home.timeline_db)) as db:
+        assert db.execute("select name from checkpoint where number = 2").fetchone() == ("in the wal",)
+    assert kinds(home) == set()
+
+
+def test_of_a_file_that_was_cut_short_the_rest_is_read(large, tmp_path):
+    home = copied(large, tmp_path)
+    before = checkpoints(home)
+    os.truncate(home.timeline_db, home.timeline_db.stat().st_size // 2)
+
+    repaired(home)
+
+    assert kinds(home) <= {"lost"}
+    assert_nothing_sound_changed(before, home)
+    assert any(checkpoints(home)[0].values())
+
+
 def leaf_pages(home, table):
     with closing(sqlite3.connect(home.timeline_db)) as db:
         (size,) = db.execute("pragma page_size").fetchone()
