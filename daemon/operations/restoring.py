@@ -80,7 +80,7 @@ def _trusted_states(
 
 
 def _damaged(view: View, states: Mapping[bytes, FileState]) -> list[bytes]:
-    """The files among ``states`` that the store cannot give back. Each is read for that; in path order, as captures store them."""
+    """The files among ``states`` that the store cannot give back; each is read, in path order, as captures store them."""
     named = [(path, state.blob) for path, state in sorted(states.items()) if state.blob is not None and not state.torn]
     damaged = {*view.timeline.blobs.damaged([*dict.fromkeys(blob for _, blob in named)])}
     return [path for path, blob in named if blob in damaged]
