@@ -181,6 +181,17 @@ def test_a_dry_run_says_the_same_and_changes_nothing(home, name):
     assert (plan["kept"], plan["dry_run"], done["dry_run"]) == (None, True, False)
 
 
+def test_a_dry_run_calls_lost_what_the_repair_will_not_bring_back(home):
+    FILES["a pack gone"][0](home)
+
+    plan = repaired(home, dry_run=True)
+    done = repaired(home)
+
+    assert done["mended"]
+    assert done["lost"]
+    assert plan["lost"] == done["lost"]
+
+
 def test_the_state_before_stays_in_the_home(home):
     damage(home, DAMAGES["a version gone"][0])
     with closing(sqlite3.connect(home.timeline_db)) as db:
