@@ -366,6 +366,20 @@ def test_one_page_of_a_large_table_takes_no_more_than_its_rows(large, tmp_path, 
     assert answer["structure"]
 
 
+def test_what_sqlite_says_of_many_pages_comes_line_by_line(large, tmp_path):
+    home = copied(large, tmp_path)
+    size, pages = leaf_pages(home, "version")
+    with home.timeline_db.open("r+b") as file:
+        for page in pages:
+            file.seek((page - 1) * size + 8)
+            file.write(bytes(64))
+
+    structure = repaired(home, dry_run=True)["structure"]
+
+    assert len([text for text in structure if text.startswith("table version: ")]) > 2
+    assert not [text for text in structure if r"\x0a" in text or "\n" in text or "***" in text]
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**9))
 def test_whatever_is_damaged_is_mended_or_marked(sound, tmp_path_factory, seed):
