@@ -133,6 +133,8 @@ def repair(answer: RepairAnswer, *, verbose: bool = False) -> str:
     for problem in answer["lost"]:
         lines.append(f"lost: {printable(problem['object'])}: {printable(problem['message'])}")
         lines += map(_affected, problem["affected"])
+    if answer["lost"] or any(fix["loses"] for fix in answer["fixes"]):
+        lines.append("a backup may have what is lost: `oxide-ctl restore-home` brings the whole history of then back")
     if answer["kept"]:
         lines.append(f"the state before is in {printable(answer['kept'])}; delete it when nothing is missed")
     return "\n".join(lines)
