@@ -105,7 +105,8 @@ class Applier:
         """Paths of ``plan`` whose bytes, those that come back or those that are displaced, the store cannot give back."""
         wanted = {(change.path, change.wanted.blob) for change in plan.changes if change.merged is None}
         displaced = {(change.path, change.now.blob) for change in plan.changes}
-        names = {blob: path for path, blob in sorted(wanted | displaced) if blob is not None}
+        # a path that is absent on one side has no bytes there
+        names = {blob: path for path, blob in sorted((p, b) for p, b in wanted | displaced if b is not None)}
         damaged = set(self._timeline.blobs.damaged([*names]))
         mended = {blob for path, blob in displaced if blob in damaged and self._mended(path, blob)}
         return {path for path, blob in wanted | displaced if blob in damaged - mended}

@@ -72,6 +72,12 @@ class Blobs:
                 else:
                     self.packs.set_aside(number)
                     log.warning("pack %d is not of this timeline.db and was set aside as .pack.aside", number)
+            # a timeline.db that came back, or the state before a repair: its packs were set aside meanwhile
+            missing = used - set(self.packs.numbers())
+            for number in missing:
+                self.packs.take_back(number)
+            if back := missing & set(self.packs.numbers()):
+                log.warning("packs that were set aside are named again, and back in their places: %s", sorted(back))
             # before the first append: without the promise a pack that a crash left would look like another database's
             with database.writing() as db:
                 stored.reserve_packs(db, first + PACKS_OF_A_START)

@@ -177,7 +177,10 @@ def structure_problems(database: Database, breathe: Callable[[], None]) -> Itera
 
 
 def _table(database: Database, table: str) -> Iterator[Problem]:
-    for (message,) in ask(database, f"pragma integrity_check('{table}')")[:_MOST_MESSAGES]:
+    found = ask(database, f"pragma integrity_check('{table}')")
+    # all that is wrong with pages is one message of a hundred lines, below a title
+    lines = [line for (message,) in found for line in message.splitlines() if not line.startswith("***")]
+    for message in lines[:_MOST_MESSAGES]:
         if message != "ok":
             yield Problem(
                 kind=ProblemKind.SQLITE, object=f"table {table}: {message}", message="SQLite finds it damaged"

@@ -18,13 +18,12 @@ from openoxide.db import Transaction
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     """Names below ``blobs/``: files that are ``missing``, or ``short`` of what rows name in them, or may not be read
-    (``shut``); packs that were set ``aside``; the rest of what no daemon makes there, or makes as something else, is ``foreign``.
+    (``shut``); the rest of what no daemon makes there, or makes as something else, is ``foreign``.
     """
 
     missing: tuple[str, ...] = ()
     short: tuple[str, ...] = ()
     shut: tuple[str, ...] = ()
-    aside: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
 
 
@@ -47,7 +46,6 @@ def take_inventory(db: Transaction, blobs: Path, foreign: Iterable[str]) -> Inve
         missing=tuple(sorted(missing)),
         short=tuple(sorted(short)),
         shut=tuple(sorted(shut)),
-        aside=tuple(sorted(path.name for path in blobs.glob("*.pack.aside"))),
         foreign=tuple(sorted(foreign)),
     )
 

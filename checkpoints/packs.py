@@ -182,6 +182,12 @@ class Packs:
         folder = self._packs.fd()
         os.rename(pack_name(number), f"{pack_name(number)}.aside", src_dir_fd=folder, dst_dir_fd=folder)
 
+    def take_back(self, number: int) -> None:
+        """Undo :meth:`set_aside` where there was such a pack, and nothing stands in its place."""
+        folder, name = self._packs.fd(), pack_name(number)
+        if self._packs.holds(f"{name}.aside") and name not in os.listdir(folder):
+            os.rename(f"{name}.aside", name, src_dir_fd=folder, dst_dir_fd=folder)
+
     def unused(self, used: Collection[int]) -> set[int]:
         """The packs that are not ``used``; nothing is appended to them any more, though somebody may just have done it."""
         with self._lock:

@@ -4,14 +4,13 @@ never changed; what is written to ``blobs/`` is added to it. The new one is chec
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from openoxide.checkpoints import rebuilding, stored
+from openoxide.checkpoints import grafting, rebuilding, stored
 from openoxide.checkpoints.affected import Affected, affected
 from openoxide.checkpoints.check import Problem, ProblemKind
 from openoxide.checkpoints.integrity import structure_problems
@@ -20,7 +19,7 @@ from openoxide.checkpoints.packs import Packs, taken_numbers
 from openoxide.checkpoints.rebuilding import Fix
 from openoxide.checkpoints.recovering import Mended, Recovering
 from openoxide.checkpoints.rows import batched, raw
-from openoxide.checkpoints.salvage import Salvage, Table, graft, is_readable, tables_of
+from openoxide.checkpoints.salvage import Salvage, Table, is_readable, tables_of
 from openoxide.checkpoints.schema import check_version, open_timeline
 from openoxide.checkpoints.verifying import Check, Reading
 from openoxide.db import Database, Transaction
@@ -83,19 +82,19 @@ class Repairing:
         """
         fresh = open_timeline(self.new)
         try:
-            with _salvaged(self.old, self.new) as salvage:
+            with _salvaged(self.old) as salvage:
                 self._structure += _structure_of(self.old)
                 with fresh.writing() as db:
                     self._copy_rows(raw(db), salvage)
                     self._fixes += rebuilding.put_right(raw(db))
-            mended, newly_lost = self._contents(fresh)
+            mended, newly_lost, coming = self._contents(fresh)
             with fresh.writing() as db:
                 self._fixes += rebuilding.settle(raw(db))
                 if newly_lost or any(fix.loses for fix in self._fixes) or self._structure:
                     # what no row names any more may be what an older copy of this database names: set aside, not deleted
                     stored.reserve_packs(db, 0)
             # after all that is written, so that what is judged is what takes the place of the old one
-            lost = self._judged(fresh)
+            lost = self._judged(fresh, coming)
             fresh.fold_wal()
         finally:
             fresh.close()
@@ -123,8 +122,10 @@ class Repairing:
                 db.executemany(statement, (row for row in salvage.ask(query) if None not in row))
         self._structure += [f"table {name}: {_UNREADABLE}" for name in sorted(salvage.damaged)]
 
-    def _contents(self, fresh: Database) -> tuple[tuple[Mended, ...], int]:
-        """Read every content; look for those that are not what they were; mark those that are nowhere."""
+    def _contents(self, fresh: Database) -> tuple[tuple[Mended, ...], int, frozenset[int]]:
+        """Read every content; look for those that are not what they were; mark those that are nowhere. What was found, how many
+        are lost that were not before, and the row ids of those that a dry run has found and does not write.
+        """
         with fresh.reading() as db:
             used, reserved = stored.used_packs(db), stored.reserved_packs(db)
         packs = Packs(self.home.blobs, max([*used, *taken_numbers(self.home.blobs), reserved], default=0) + 1)
@@ -147,14 +148,18 @@ class Repairing:
             packs.close()
         with fresh.writing() as db:
             _place(db, names, found)
+            unwritten = [name for name, one in found.items() if one.place is None]
+            coming = frozenset(
+                number for (number,) in batched(db, "select id from blob where hash in ({})", (), unwritten)
+            )
         if dropped:
             self._fixes.append(Fix("blob: damaged, and needed by nothing", len(dropped)))
         newly_lost = sum(name not in found and frame != LOST_FRAME for name, frame in names.items())
-        return tuple(found[name] for name in sorted(found)), newly_lost
+        return tuple(found[name] for name in sorted(found)), newly_lost, coming
 
-    def _judged(self, fresh: Database) -> tuple[tuple[Problem, dict[int, Affected]], ...]:
-        """What is marked as lost. Raises FailedError where anything else is wrong: nothing may take the place of a store that
-        is not sound itself.
+    def _judged(self, fresh: Database, coming: frozenset[int]) -> tuple[tuple[Problem, dict[int, Affected]], ...]:
+        """What is marked as lost, but for the contents in rows ``coming``. Raises FailedError where anything else is wrong:
+        nothing may take the place of a store that is not sound itself.
         """
         problems = Check(database=fresh, home=self.home).run()
         wrong = [problem for problem in problems if problem.kind is not ProblemKind.LOST]
@@ -163,6 +168,7 @@ class Repairing:
                 f"what could be rebuilt is not sound: {wrong[0].object}: {wrong[0].message}",
                 hint="nothing was changed; bring the home back from a backup, and report this",
             )
+        problems = [replace(problem, blobs=tuple(b for b in problem.blobs if b not in coming)) for problem in problems]
         about = affected(fresh, problems, lambda: None)
         return tuple((problem, dict(of_one)) for problem, of_one in zip(problems, about, strict=True) if of_one)
 
@@ -176,14 +182,9 @@ def _joined(fixes: Iterable[Fix]) -> tuple[Fix, ...]:
 
 
 @contextmanager
-def _salvaged(old: Path, fresh: Path) -> Iterator[Salvage]:
-    """The old database; where SQLite does not take it for one, a copy whose first page is that of a new one."""
-    file = old
-    if not is_readable(old):
-        file = old.with_name(old.name + ".grafted")
-        shutil.copyfile(old, file)
-        file.chmod(0o600)
-        graft(file, fresh)
+def _salvaged(old: Path) -> Iterator[Salvage]:
+    """The old database; where SQLite does not take it for one, a copy that has another first page."""
+    file = old if is_readable(old) else grafting.grafted(old)
     try:
         with closing(Salvage(file)) as salvage:
             if salvage.version() is None:
@@ -194,12 +195,12 @@ def _salvaged(old: Path, fresh: Path) -> Iterator[Salvage]:
             yield salvage
     finally:
         if file != old:
-            file.unlink()
+            grafting.drop(file)
 
 
 def _structure_of(old: Path) -> list[str]:
     if not is_readable(old):
-        return ["timeline.db: its first page, which says what is where"]
+        return ["timeline.db: its first page or its length, which say what is where"]
     database = Database(old, read_only=True, immutable=not old.with_name(old.name + "-wal").exists())
     try:
         check_version(database)

@@ -7,7 +7,7 @@ is the rows that are gone. Nothing is written.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,31 +123,3 @@ def is_readable(file: Path) -> bool:
     with suppress(*_REFUSED), closing(Salvage(file)) as opened:
         return opened.version() is not None
     return False
-
-
-def graft(file: Path, fresh: Path) -> None:
-    """Give a copy whose first page is damaged the first page of a database that was just made: the tables of ours begin at
-    the same pages in each, since one script makes them in one go.
-    """
-    whole = fresh.read_bytes()
-    (size,) = _page_sizes(whole)
-    with open(file, "r+b") as copy:
-        for number in _schema_pages(fresh):
-            copy.seek((number - 1) * size)
-            copy.write(whole[(number - 1) * size : number * size])
-
-
-def _page_sizes(header: bytes) -> Sequence[int]:
-    # two bytes, big end first, where 1 stands for 65,536 (SQLite: Database File Format, 1.3)
-    size = int.from_bytes(header[16:18], "big")
-    return (65_536 if size == 1 else size,)
-
-
-def _schema_pages(fresh: Path) -> list[int]:
-    with closing(sqlite3.connect(fresh)) as db:
-        roots = {root for (root,) in db.execute("select rootpage from sqlite_master where rootpage > 0")}
-        (count,) = db.execute("pragma page_count").fetchone()
-        (size,) = db.execute("pragma page_size").fetchone()
-    # page 2 maps pointers (auto_vacuum); what is no root otherwise is a part of the schema's own tree
-    maps = {2 + k * (size // 5 + 1) for k in range(count)}
-    return [number for number in range(1, count + 1) if number not in roots | maps]

@@ -11,6 +11,8 @@ from openoxide.daemon.protocol import printable
 from openoxide.health import ERROR
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from openoxide.daemon.protocol.health import AffectedObject, CheckAnswer, CheckProblem, FixObject, RepairAnswer
 
 FEW = 3
@@ -30,6 +32,8 @@ _WHAT = {
     "foreign": "packs of another store",
     "lost": "what a repair has marked as lost",
 }
+# SQLite has many sentences for one damaged page
+_OF_TABLES = ("sqlite", "unreadable")
 
 
 def check(answer: CheckAnswer, *, verbose: bool = False) -> str:
@@ -47,9 +51,29 @@ def check(answer: CheckAnswer, *, verbose: bool = False) -> str:
 
 def _group(severity: str, kind: str, found: list[CheckProblem], *, verbose: bool) -> list[str]:
     lines = [f"{severity:<8} {_WHAT.get(kind, printable(kind))}: {len(found)}"]
-    told = [line for problem in found for line in _problem(problem)]
+    of_tables = [problem for problem in found if kind in _OF_TABLES and not problem["affected"]]
+    told = _folded((line for problem in of_tables for line in _problem(problem)), verbose=verbose)
+    told += [line for problem in found if problem not in of_tables for line in _problem(problem)]
     lines += [f"         {line}" for line in shortened(told, verbose=verbose)]
     return [*lines, f"         {printable(found[0]['hint'])}"]
+
+
+def _folded(lines: Iterable[str], *, verbose: bool) -> list[str]:
+    """``WHAT: why`` with one line for each WHAT, and for all that have the same why; all of them if ``verbose``."""
+    reasons: dict[str, list[str]] = {}
+    for line in lines:
+        what, _, why = line.partition(": ")
+        reasons.setdefault(what, []).append(why)
+    if verbose:
+        return [f"{what}: {why}" for what, whys in reasons.items() for why in whys]
+    alike: dict[str, list[str]] = {}
+    for what, whys in reasons.items():
+        more = f" (and {len(whys) - 1} more, -v lists all)" if len(whys) > 1 else ""
+        alike.setdefault(whys[0] + more, []).append(what)
+    return [
+        f"{', '.join(whats[:FEW])}{f' and {len(whats) - FEW} more' if len(whats) > FEW else ''}: {why}"
+        for why, whats in alike.items()
+    ]
 
 
 def _problem(problem: CheckProblem) -> list[str]:
@@ -94,7 +118,8 @@ def repair(answer: RepairAnswer, *, verbose: bool = False) -> str:
     if not answer["needed"] and not answer["lost"]:
         return "nothing is to be repaired"
     would = "would be " if answer["dry_run"] else ""
-    lines = [f"{would}made anew  {printable(text)}" for text in answer["structure"]]
+    structure = _folded(map(printable, answer["structure"]), verbose=verbose)
+    lines = [f"{would}made anew  {text}" for text in structure]
     lines += [_fix(fix, would) for fix in answer["fixes"]]
     for source, where in (("store", "elsewhere in the store"), ("tree", "in the watched trees")):
         found = [one for one in answer["mended"] if one["source"] == source]
@@ -108,6 +133,8 @@ def repair(answer: RepairAnswer, *, verbose: bool = False) -> str:
     for problem in answer["lost"]:
         lines.append(f"lost: {printable(problem['object'])}: {printable(problem['message'])}")
         lines += map(_affected, problem["affected"])
+    if answer["lost"] or any(fix["loses"] for fix in answer["fixes"]):
+        lines.append("a backup may have what is lost: `oxide-ctl restore-home` brings the whole history of then back")
     if answer["kept"]:
         lines.append(f"the state before is in {printable(answer['kept'])}; delete it when nothing is missed")
     return "\n".join(lines)

@@ -214,10 +214,15 @@ def copy_problems(home: str, sizes: Mapping[str, int]) -> list[Problem]:
     if not sizes:
         return []
     names = sorted(sizes)
-    text = f"copies of the store as it was are left in {home}, {sum(sizes.values()) >> 20} MiB: {', '.join(names)}"
+    text = f"copies of the store as it was are left in {home}, {_mib(sum(sizes.values()))} MiB: {', '.join(names)}"
     words = shlex.join(os.path.join(home, name) for name in names)
     hint = f"once `oxide-ctl check --read-data` finds nothing they can go: `rm -r {words}`"
     return [Problem("copies_left", NOTE, text, hint)]
+
+
+def _mib(size_bytes: int) -> int:
+    """Rounded up: what is there is not nothing."""
+    return -(-size_bytes >> 20)
 
 
 def store_problems(found: Inventory) -> list[Problem]:
@@ -232,14 +237,29 @@ def store_problems(found: Inventory) -> list[Problem]:
         text = f"files of the store may not be read: {len(found.shut)}, first blobs/{found.shut[0]}"
         hint = "give their owner the rights back with `chmod -R u+rwX` on the home; nothing is lost"
         problems.append(Problem("store_shut", ERROR, text, hint))
-    if found.aside:
-        text = f"packs of another timeline.db were set aside: {len(found.aside)}, first blobs/{found.aside[0]}"
-        hint = "stop the daemon and bring that timeline.db back with them, renamed to .pack; or delete them if nothing is missed"
-        problems.append(Problem("packs_aside", WARNING, text, hint))
     if found.foreign:
         text = f"what is not ours lies in the store and stays there: {len(found.foreign)}, first {found.foreign[0]}"
         problems.append(Problem("store_foreign", WARNING, text, "move them out of the home"))
     return problems
+
+
+def aside_problems(names: Sequence[str], repairs: Sequence[str]) -> list[Problem]:
+    """Whether packs were set aside. ``repairs``: folders with the ``timeline.db`` before a repair, the newest one last."""
+    if not names:
+        return []
+    these = f"{len(names)}, first blobs/{names[0]}"
+    if repairs:
+        text = f"packs that no row names any more since a repair were set aside: {these}"
+        way = f"put {repairs[-1]}/timeline.db in the place of timeline.db: the next start takes these packs back"
+        hint = f"to go back to the state before: `oxide-ctl stop`, then {way}"
+        hint += " (what was recorded since is given up); or delete both if nothing is missed"
+        return [Problem("packs_aside", NOTE, text, hint)]
+    text = f"packs of another timeline.db were set aside: {these}"
+    hint = (
+        "`oxide-ctl stop`, then bring that timeline.db back, from a backup if there is one: the next start takes these packs"
+        " back; delete them only if nothing is missed"
+    )
+    return [Problem("packs_aside", WARNING, text, hint)]
 
 
 def clock_problems(now_ms: int, newest_ms: int) -> list[Problem]:

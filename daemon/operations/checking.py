@@ -16,6 +16,7 @@ from openoxide.checkpoints.check import Problem, ProblemKind
 from openoxide.checkpoints.integrity import ask
 from openoxide.checkpoints.verifying import Check, Reading, Unnamed, unnamed_files
 from openoxide.clock import rfc3339
+from openoxide.daemon.diagnosis import aside_problems
 from openoxide.daemon.operations.breathing import Breath
 from openoxide.daemon.protocol import path_entry, printable
 from openoxide.daemon.protocol.health import AffectedObject, CheckAnswer, CheckProblem
@@ -151,6 +152,12 @@ def checked(
         "unnamed": unnamed.ours[:MOST_NAMED],
         "unnamed_count": len(unnamed.ours),
     }
+
+
+def packs_aside(home: Home) -> list[HealthProblem]:
+    """Whether packs were set aside: a ``timeline.db`` was lost or replaced, or a repair gave up what they hold."""
+    repairs = [path.name for path in home.folder.glob("repair-*") if path.suffix != ".part"]
+    return aside_problems(sorted(path.name for path in home.blobs.glob("*.pack.aside")), sorted(repairs))
 
 
 def _reading(request: Request) -> Reading | None:

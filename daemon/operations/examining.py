@@ -30,7 +30,7 @@ from openoxide.daemon.diagnosis import (
     spent_problems,
     store_problems,
 )
-from openoxide.daemon.operations.checking import damage_known
+from openoxide.daemon.operations.checking import damage_known, packs_aside
 from openoxide.daemon.operations.expiring import retention
 from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.operations.measuring import copies, projects
@@ -88,7 +88,7 @@ def _store_problems(service: Service) -> list[Problem]:
     if mode != "wal":
         text = f"SQLite uses the journal mode {mode}, not wal: recording and looking wait for each other"
         found.append(Problem("journal_mode", WARNING, text, "name a folder on a local disk in OPENOXIDE_HOME"))
-    return found + store_problems(_inventory(service)) + damage_known(service)
+    return found + store_problems(_inventory(service)) + packs_aside(service.home) + damage_known(service)
 
 
 def _room_problems(service: Service) -> list[Problem]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from openoxide.checkpoints import journal, rows, sight, store
 from openoxide.checkpoints.diff import Difference, differences
+from openoxide.checkpoints.doubt import damaged_checkpoint, doubtful, in_doubt, is_damaged
 from openoxide.checkpoints.history import left_out
 from openoxide.checkpoints.journal import OutcomeKind
 from openoxide.checkpoints.model import PURGED, Checkpoint, FileState, Kind, SkipReason, Worktree, Writer
@@ -240,7 +241,8 @@ def diff(view: View, request: Request) -> Items:
     require_known(view, chosen)
     with view.timeline.database.reading() as db:
         head = rows.read_head(db, view.id).seq
-    upto, note_b = (head, "") if second is None else _seq_of(named_checkpoint(view, second))
+    other, note_b = (None, "") if second is None else named_checkpoint(view, second)
+    upto = other.seq if other else head
     low, high = min(first.seq, upto), max(first.seq, upto)
     with view.timeline.database.reading() as db:
         changed = [p for p in rows.changed_paths(db, view.id, low, high) if within_paths(p, chosen)]
@@ -248,14 +250,15 @@ def diff(view: View, request: Request) -> Items:
         new = rows.states_at(db, view.id, upto, changed)
         patches = view.timeline if flag(request, "patch") else None
         items = _items(db, view, differences(old, new), high, patches)
+        doubts = [
+            in_doubt(one, sorted(path for path in doubtful(db, one) if within_paths(path, chosen)))
+            for one in (first, other)
+            if one is not None and is_damaged(one)
+        ]
     answer: Items = {"ok": True, "items": items}
-    if note or note_b:
-        answer["note"] = "; ".join(filter(None, (note, note_b)))
+    if notes := [*filter(None, (note, note_b)), *doubts]:
+        answer["note"] = "; ".join(notes)
     return answer
-
-
-def _seq_of(named: tuple[Checkpoint, str]) -> tuple[int, str]:
-    return named[0].seq, named[1]
 
 
 def _items(db: Transaction, view: View, found: list[Difference], upto: int, patches: Timeline | None) -> list[Any]:
@@ -309,6 +312,8 @@ def cat(view: View, request: Request) -> bytes:
             raise error
     if state.kind is Kind.DIRECTORY:
         raise UsageError(f"{named} is a directory at checkpoint {checkpoint.number}", hint="use `oxide-ctl restore`")
+    if not state.exists and is_damaged(checkpoint):
+        raise damaged_checkpoint(checkpoint, [wanted])
     if not state.exists:
         raise NotFoundError(f"{named} did not exist at checkpoint {checkpoint.number}")
     if state.kind is not Kind.FILE:

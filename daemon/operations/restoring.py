@@ -5,10 +5,10 @@ written.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from openoxide.checkpoints import rows
-from openoxide.checkpoints.doubt import damaged_checkpoint, doubtful
+from openoxide.checkpoints.doubt import doubtful, require_told
 from openoxide.checkpoints.materialise import materialise, prepare_target
 from openoxide.checkpoints.model import ABSENT, DAMAGED, Checkpoint, FileState, database_members
 from openoxide.checkpoints.plan import Left, within_paths
@@ -44,14 +44,13 @@ def restore(view: View, request: Request) -> RestoreAnswer:
         raise NotFoundError(f"nothing existed at checkpoint {checkpoint.number} of {named}")
     require_known(view, chosen)
     absent = [wanted for wanted in chosen if wanted and wanted not in states]
+    if not in_part:
+        _require_contents(_damaged(view, states), "nothing was copied; --partial goes on without them")
     prepare_target(target, force=flag(request, "force"))
     copied = materialise(view.timeline.blobs, target, states)
-    if copied.damaged and not in_part:
-        raise StoreDamagedError(
-            f"the store cannot give back {len(copied.damaged)} of the files, first {os.fsdecode(copied.damaged[0])!r}",
-            hint="all others were copied; --partial takes that for done, `oxide-ctl repair` may bring them back",
-            details={"paths": [os.fsdecode(path) for path in copied.damaged]},
-        )
+    if not in_part:
+        # damaged since it was looked at
+        _require_contents(copied.damaged, "all others were copied; --partial takes that for done")
     left = [Left(path=path, reason=DAMAGED) for path in sorted({*copied.damaged, *doubted})]
     return {
         "ok": True,
@@ -73,11 +72,27 @@ def _trusted_states(
     """
     states = _chosen_states(view, checkpoint, chosen)
     with view.timeline.database.reading() as db:
+        if not in_part:
+            require_told(db, checkpoint, chosen)
         doubt = doubtful(db, checkpoint)
     affected = sorted(path for path in doubt if within_paths(path, chosen) and not path.endswith(b"/"))
-    if affected and not in_part:
-        raise damaged_checkpoint(checkpoint, affected)
     return {path: state for path, state in states.items() if path not in doubt}, affected
+
+
+def _damaged(view: View, states: Mapping[bytes, FileState]) -> list[bytes]:
+    """The files among ``states`` that the store cannot give back; each is read, in path order, as captures store them."""
+    named = [(path, state.blob) for path, state in sorted(states.items()) if state.blob is not None and not state.torn]
+    damaged = {*view.timeline.blobs.damaged([*dict.fromkeys(blob for _, blob in named)])}
+    return [path for path, blob in named if blob in damaged]
+
+
+def _require_contents(damaged: Sequence[bytes], what_was_done: str) -> None:
+    if damaged:
+        raise StoreDamagedError(
+            f"the store cannot give back {len(damaged)} of the files, first {os.fsdecode(damaged[0])!r}",
+            hint=f"{what_was_done}, `oxide-ctl repair` may bring them back",
+            details={"paths": [os.fsdecode(path) for path in damaged]},
+        )
 
 
 def _refuse_inside(root: bytes, target: bytes) -> bool:

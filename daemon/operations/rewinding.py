@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import journal, rows, sight, store
 from openoxide.checkpoints.apply import Applier
-from openoxide.checkpoints.doubt import damaged_checkpoint, doubtful
+from openoxide.checkpoints.doubt import damaged_checkpoint, doubtful, in_doubt, is_damaged, require_told
 from openoxide.checkpoints.ignore import IGNORE_FILES
 from openoxide.checkpoints.journal import Operation, OperationKind, Phase
 from openoxide.checkpoints.merging import Resolution
@@ -54,7 +54,7 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
         plan = _plan(service, watched, intent, chosen, now_seq, number(request, "plan_seq", least=0))
         assert intent.target is not None, "a rewind has a target"
         absent = absences(service.view(watched.worktree), request, intent.target, now_seq, chosen)
-        intent = replace(intent, notes=(*intent.notes, *absent, *_remarks(plan, exact=intent.exact)))
+        intent = replace(intent, notes=(*intent.notes, *absent, *_remarks(plan, intent.target, exact=intent.exact)))
         if intent.exact and plan.conflicts and intent.resolution is not Resolution.OVERWRITE:
             raise _refused_for(plan)
         code = Part(watched=watched, intent=intent, plan=plan, before=before, now_seq=now_seq)
@@ -77,7 +77,7 @@ def _ways_on(intent: Intent) -> str:
     return overwrite if intent.resolution is Resolution.MERGE else merge + overwrite
 
 
-def _remarks(plan: RewindPlan, *, exact: bool) -> Iterator[str]:
+def _remarks(plan: RewindPlan, target: Checkpoint | None, *, exact: bool) -> Iterator[str]:
     """Notes on what is recorded and what not: it changes with the files that come back, and a secret may be left out by a
     newer rule; and what is left out today is not made equal to the checkpoint. One on what stands in a directory's place.
     """
@@ -87,6 +87,8 @@ def _remarks(plan: RewindPlan, *, exact: bool) -> Iterator[str]:
     rules = [os.fsdecode(change.path) for change in plan.changes if split(change.path)[1] in IGNORE_FILES]
     if rules:
         yield f"{', '.join(rules)} changes too: what it does not leave out any more is recorded, also by this rewind"
+    if target is not None and is_damaged(target):
+        yield in_doubt(target, ())
     if any(left.reason == PARENT_NOT_DIRECTORY for left in plan.conflicts):
         yield "a directory above is a file or a link now: rewind that path first, or move what is there away"
 
@@ -142,6 +144,9 @@ def _plan(
     )
     worktree = watched.worktree.id
     with service.timeline.database.reading() as db, watched.open_tree() as tree:
+        # not only what the plan has: a path whose states are lost is in no plan
+        if not intent.partial:
+            require_told(db, intent.target, chosen)
         plan = plan_rewind(db, tree, worktree, wanted, service.timeline.blobs.read)
         plan = _as_agreed(db, worktree, plan, agreed_seq, now_seq)
         plan = _trusted(db, plan, intent.target, in_part=intent.partial)

@@ -18,7 +18,7 @@ from openoxide.checkpoints.tree import identity_of, recorded_identity
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, idle_turn_object, time_or_none
 from openoxide.daemon.diagnosis import ROOT_GONE, ROOT_REPLACED, purge_problems, spent_problems
-from openoxide.daemon.operations.checking import damage_known
+from openoxide.daemon.operations.checking import damage_known, packs_aside
 from openoxide.daemon.operations.expiring import retention, retention_of
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
 from openoxide.daemon.operations.looking import holds, is_broad
@@ -32,6 +32,7 @@ from openoxide.daemon.scheduler import JobState
 from openoxide.daemon.watched import FullPassProgress, Label, Watched
 from openoxide.db import Transaction
 from openoxide.errors import OpenOxideError, RefusedError, UsageError
+from openoxide.health import WARNING
 from openoxide.ids import ID_BYTES, letters
 from openoxide.memory.index import MOST_LINES, MOST_UNITS, load_index
 from openoxide.surroundings import KERNEL_KINDS, file_system
@@ -270,6 +271,7 @@ def status(service: Service, _request: Request, _report: Reporter) -> StatusAnsw
                 ),
                 *troubles,
                 *(problem.message for problem in damage_known(service)),
+                *(problem.message for problem in packs_aside(service.home) if problem.severity == WARNING),
             ],
         },
         "retention": retention(service),

@@ -63,6 +63,37 @@ def test_problems_stand_by_kind_the_worst_first():
     """)
 
 
+def test_what_sqlite_says_is_one_line_for_a_table_or_for_all_that_say_the_same():
+    pages = [problem("sqlite", object=f"table blob: page {n}", message="SQLite finds it damaged") for n in range(20)]
+    rows = [problem("unreadable", object=table, message="no database") for table in ("blob", "gap", "head", "live")]
+    found = answer(*pages, *rows)
+
+    assert (
+        findings.check(found).splitlines()[:6]
+        == screen("""
+        error    SQLite's own structure: 20
+                 table blob: page 0: SQLite finds it damaged (and 19 more, -v lists all)
+                 bring it back
+        error    rows that cannot be read: 4
+                 blob, gap, head and 1 more: no database
+                 bring it back
+    """).splitlines()
+    )
+    assert sum("page" in line for line in findings.check(found, verbose=True).splitlines()) == 20
+
+
+def test_what_a_repair_makes_anew_is_a_line_for_each_table():
+    structure = [*(f"table live: NULL value in live.{n}" for n in range(9)), "table gap: a part of it cannot be read"]
+    plan = {"needed": True, "dry_run": True, "structure": structure, "fixes": [], "mended": [], "mended_count": 0}
+
+    text = findings.repair({**plan, "newly_lost": 0, "lost": [], "kept": None})
+
+    assert text.splitlines()[:2] == [
+        "would be made anew  table live: NULL value in live.0 (and 8 more, -v lists all)",
+        "would be made anew  table gap: a part of it cannot be read",
+    ]
+
+
 def test_a_sample_says_how_it_was_drawn():
     text = findings.check(answer(sampled={"percent": 2.5, "seed": 7}, bytes_read=10, unnamed_count=1))
 

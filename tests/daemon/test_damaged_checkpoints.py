@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from openoxide.daemon.mending import repair
-from openoxide.errors import StoreDamagedError
+from openoxide.errors import NotFoundError, StoreDamagedError
 from tests.kit.box import Box
 from tests.kit.recorded import wait_for_full_pass
 
@@ -103,6 +103,37 @@ def test_what_a_later_checkpoint_proves_is_not_in_doubt(tmp_path):
         assert (box.root / "a").read_text() == "second a\n"
 
 
+def forget_the_states(home):
+    """As where the pages of versions and paths could not be read."""
+    with closing(sqlite3.connect(home.timeline_db)) as db, db:
+        db.execute("delete from version")
+        db.execute("delete from live")
+        db.execute("delete from path")
+
+
+def test_what_no_row_names_any_more_is_not_taken_for_absent(box):
+    (box.root / "gone").write_text("gone\n")
+    box.checkpoint("with gone")
+    (box.root / "gone").unlink()
+    box.checkpoint()
+    changed_while_stopped(box, forget_the_states)
+
+    for name in (None, b"a", b"gone"):
+        with pytest.raises((StoreDamagedError, NotFoundError)) as refused:
+            box.rewind("with gone", dry_run=True, **({"paths": [os.fsdecode(name)]} if name else {}))
+        # of the path that no row names nobody knows that it ever was
+        assert refused.type is (NotFoundError if name == b"gone" else StoreDamagedError)
+    with pytest.raises(StoreDamagedError, match="checkpoint 3 is damaged"):
+        box.call("cat", checkpoint="with gone", file=str(box.root / "gone"))
+    assert "checkpoint 3 is damaged: what 3 paths were is not known" in box.call("diff", a="with gone")["note"]
+    with pytest.raises(StoreDamagedError):
+        box.call("restore", checkpoint="with gone", to=str(box.root.parent / "then"))
+
+    answer = box.rewind("with gone", partial=True)
+
+    assert "checkpoint 3 is damaged: paths may be missing that no row names any more" in answer["notes"]
+
+
 def test_contents_that_are_lost_are_left_out_and_all_else_comes_back(box):
     (box.root / "new").write_text("new\n")
     box.checkpoint("with new")
@@ -130,12 +161,28 @@ def test_a_copy_is_all_that_can_be_had(box):
 
     with pytest.raises(StoreDamagedError) as refused:
         box.call("restore", checkpoint="with d", to=str(to))
-    answer = box.call("restore", checkpoint="with d", to=str(to), force=True, partial=True)
+    assert not to.exists()
+    answer = box.call("restore", checkpoint="with d", to=str(to), partial=True)
 
     # all but a are still in the tree, where the repair found them
     assert refused.value.details["paths"] == ["a"]
     assert [(entry["path"], entry["reason"]) for entry in answer["skipped"]] == [("a", "damaged")]
     assert sorted(entry.name for entry in to.iterdir()) == ["b", "c", "d"]
+
+
+def test_a_sound_store_gives_back_in_part_what_is_absent_on_one_side(box):
+    (box.root / "a").unlink()
+    (box.root / "folder").mkdir()
+    (box.root / "folder" / "new").write_text("new\n")
+    os.symlink("b", box.root / "link")
+
+    plan = box.rewind("second", partial=True, exact=True, dry_run=True)
+    answer = box.rewind("second", partial=True, exact=True)
+
+    assert plan["conflicts"] == answer["conflicts"] == []
+    assert [entry["path"] for entry in answer["restored"]] == ["a"]
+    assert {entry["path"] for entry in answer["removed"]} == {"folder", "folder/new", "link"}
+    assert reads(box) == ["second a\n", "second b\n", "second c\n"]
 
 
 def test_damage_that_nobody_has_marked_yet_is_met_alike(box):

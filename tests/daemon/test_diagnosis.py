@@ -157,7 +157,7 @@ def test_a_disk_on_which_nothing_is_kept_for_a_rewind_is_told(kept, free, expect
 
 def test_copies_of_the_store_are_told_with_what_deletes_them():
     assert copy_problems("/h", {}) == []
-    (found,) = copy_problems("/my home", {"repair-2": 5 << 20, "repair-1": 1 << 20})
+    (found,) = copy_problems("/my home", {"repair-2": 5 << 20, "repair-1": 1_000_000})
     assert (found.kind, found.severity) == ("copies_left", "note")
     assert "6 MiB: repair-1, repair-2" in found.message
     assert "`rm -r '/my home/repair-1' '/my home/repair-2'`" in found.hint

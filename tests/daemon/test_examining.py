@@ -208,3 +208,43 @@ def test_a_timeline_that_was_lost_is_told_by_the_packs_it_left(box):
     box.call("doctor", fix=True)
 
     assert found(box) == [("packs_aside", False)]
+    (told,) = box.call("status")["daemon"]["problems"]
+    assert "packs of another timeline.db were set aside: 1" in told
+
+
+def test_a_timeline_that_comes_back_has_its_packs_again(box):
+    for name in ("one", "another"):
+        (box.root / name).write_text(name)
+        box.call("checkpoint")
+        box.stop()
+        box.start()
+    box.stop()
+    database = box.home.timeline_db
+    kept = database.read_bytes()
+    packs = {pack.name: pack.read_bytes() for pack in box.home.blobs.glob("*.pack")}
+    database.unlink()
+    box.start()
+    box.stop()
+    assert {pack.name for pack in box.home.blobs.glob("*.aside")} >= {f"{name}.aside" for name in packs}
+    # as where a kill came in the middle
+    (box.home.blobs / f"{min(packs)}.aside").rename(box.home.blobs / min(packs))
+
+    assert len(packs) > 1
+    database.write_bytes(kept)
+    box.start()
+
+    assert {name: (box.home.blobs / name).read_bytes() for name in packs} == packs
+    assert ("packs_aside", False) not in found(box)
+    assert box.call("status")["daemon"]["problems"] == []
+
+
+def test_packs_that_a_repair_gave_up_are_a_note_with_the_way_back(box):
+    (box.home.folder / "repair-20261130T120000000").mkdir(0o700)
+    aside = box.home.blobs / "00000001.pack.aside"
+    aside.touch(0o600)
+
+    (told,) = [problem for problem in box.call("doctor")["problems"] if problem["kind"] == "packs_aside"]
+
+    assert told["severity"] == "note"
+    assert "put repair-20261130T120000000/timeline.db in the place of timeline.db" in told["hint"]
+    assert box.call("status")["daemon"]["problems"] == []

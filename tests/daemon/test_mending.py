@@ -181,6 +181,17 @@ def test_a_dry_run_says_the_same_and_changes_nothing(home, name):
     assert (plan["kept"], plan["dry_run"], done["dry_run"]) == (None, True, False)
 
 
+def test_a_dry_run_calls_lost_what_the_repair_will_not_bring_back(home):
+    FILES["a pack gone"][0](home)
+
+    plan = repaired(home, dry_run=True)
+    done = repaired(home)
+
+    assert done["mended"]
+    assert done["lost"]
+    assert plan["lost"] == done["lost"]
+
+
 def test_the_state_before_stays_in_the_home(home):
     damage(home, DAMAGES["a version gone"][0])
     with closing(sqlite3.connect(home.timeline_db)) as db:
@@ -264,6 +275,62 @@ def large(tmp_path_factory):
     return box
 
 
+def header(home, length):
+    with home.timeline_db.open("r+b") as file:
+        file.write(bytes(length))
+
+
+def vacuum(home):
+    """As a purge does: the tables begin at other pages then."""
+    with closing(sqlite3.connect(home.timeline_db)) as db:
+        db.execute("vacuum")
+
+
+@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("length", [16, 90, 8192])
+def test_a_large_store_whose_first_page_is_damaged_loses_nothing(large, tmp_path, length, anew):
+    home = copied(large, tmp_path)
+    before, had = checkpoints(home), contents(home)[0]
+    if anew:
+        vacuum(home)
+    header(home, length)
+
+    answer = repaired(home)
+
+    assert (checkpoints(home), contents(home)) == (before, (had, set()))
+    assert (answer["newly_lost"], answer["lost"], kinds(home)) == (0, [], set())
+
+
+def test_the_wal_of_a_store_whose_first_page_is_damaged_is_read_too(large, tmp_path):
+    home = copied(large, tmp_path)
+    with closing(sqlite3.connect(home.timeline_db)) as db:
+        db.execute("update checkpoint set name = 'in the wal' where number = 2")
+        db.commit()
+        for side in ("", "-wal"):
+            shutil.copyfile(f"{home.timeline_db}{side}", f"{home.timeline_db}{side}.kept")
+    for side in ("", "-wal"):
+        os.rename(f"{home.timeline_db}{side}.kept", f"{home.timeline_db}{side}")
+    header(home, 8192)
+
+    repaired(home)
+
+    with closing(sqlite3.connect(home.timeline_db)) as db:
+        assert db.execute("select name from checkpoint where number = 2").fetchone() == ("in the wal",)
+    assert kinds(home) == set()
+
+
+def test_of_a_file_that_was_cut_short_the_rest_is_read(large, tmp_path):
+    home = copied(large, tmp_path)
+    before = checkpoints(home)
+    os.truncate(home.timeline_db, home.timeline_db.stat().st_size // 2)
+
+    repaired(home)
+
+    assert kinds(home) <= {"lost"}
+    assert_nothing_sound_changed(before, home)
+    assert any(checkpoints(home)[0].values())
+
+
 def leaf_pages(home, table):
     with closing(sqlite3.connect(home.timeline_db)) as db:
         (size,) = db.execute("pragma page_size").fetchone()
@@ -297,6 +364,20 @@ def test_one_page_of_a_large_table_takes_no_more_than_its_rows(large, tmp_path, 
         # an index, the live rows, or the packs' own tables of names tell the rest
         assert (checkpoints(home), contents(home)[1]) == (before, set())
     assert answer["structure"]
+
+
+def test_what_sqlite_says_of_many_pages_comes_line_by_line(large, tmp_path):
+    home = copied(large, tmp_path)
+    size, pages = leaf_pages(home, "version")
+    with home.timeline_db.open("r+b") as file:
+        for page in pages:
+            file.seek((page - 1) * size + 8)
+            file.write(bytes(64))
+
+    structure = repaired(home, dry_run=True)["structure"]
+
+    assert len([text for text in structure if text.startswith("table version: ")]) > 2
+    assert not [text for text in structure if r"\x0a" in text or "\n" in text or "***" in text]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
