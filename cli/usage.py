@@ -86,7 +86,8 @@ def _ratios(answer: DuAnswer | WorktreeUsage) -> list[str]:
 
 
 def _quota(project: ProjectUsage) -> str:
-    stored, quota = project["stored_bytes"], project["quota_bytes"]
+    used, quota = project.get("used_bytes"), project["quota_bytes"]
+    stored = project["stored_bytes"] if used is None else used
     roots = ", ".join(map(printable, project["roots"]))
     return f"quota of {roots}: {size(stored)} of {size(quota)} ({_percent(stored, quota)})"
 

@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 _FORCE_HINT = (
     "if the clock is right: `oxide-ctl expire --force` goes by it from now on; `--dry-run` shows what would go"
 )
+_LIMIT_HINT = "`oxide-ctl config set` changes a limit, as the text says; `oxide-ctl du` shows what takes it"
 
 
 def expire(service: Service, request: Request, _report: Reporter) -> ExpireAnswer:
@@ -46,10 +47,12 @@ def expire(service: Service, request: Request, _report: Reporter) -> ExpireAnswe
     try:
         # whoever asks gets what is true now
         plan = Plan() if paused["paused"] and not force else _decide(service, Gauge())[0]
+        paused["refused"] = _told(plan)
         if not dry_run:
             _leave_out(service, plan)
+            service.refused_limits = tuple(_told(plan))
         if plan.refused and not dry_run:
-            raise RefusedError(f"nothing was forgotten: {'; '.join(plan.refused)}", hint="correct config.toml")
+            raise RefusedError(f"nothing was forgotten: {printable('; '.join(plan.refused))}", hint=_LIMIT_HINT)
         answer = _answer(service, plan, paused, dry_run=dry_run)
         if dry_run:
             return answer
@@ -72,9 +75,9 @@ def expire_by_time(service: Service) -> None:
             service.timeline.database, plan, service.clock.now_ms(), service.holding, service.stop_requested.is_set
         )
     # once and not each hour: status tells of it all the time
-    if plan.refused != service.refused_limits:
-        service.refused_limits = plan.refused
-        for text in plan.refused:
+    if (told := tuple(_told(plan))) != service.refused_limits:
+        service.refused_limits = told
+        for text in told:
             log.warning("a limit of the store is not held: %s", text)
     if done.forgotten or done.released:
         causes = Counter(cause.value for cause in (*done.forgotten.values(), *done.released.values()))
@@ -102,6 +105,11 @@ def retention(service: Service) -> RetentionObject:
     elif not clock.trusted:
         why, hint, reason = clock.why, _FORCE_HINT, "clock"
     return {"paused": bool(why), "reason": reason, "why": why, "hint": hint, "refused": list(service.refused_limits)}
+
+
+def _told(plan: Plan) -> list[str]:
+    """The limits that are not held, in words."""
+    return [printable(text) for text in (*plan.refused, *plan.unheld)]
 
 
 def _decide(service: Service, gauge: Gauge) -> tuple[Plan, Gauge]:
@@ -141,7 +149,7 @@ def _answer(service: Service, plan: Plan, paused: RetentionObject, *, dry_run: b
         "released": going(dict(plan.release)),
         "kept": [{**_kept(c, plan), "root": roots[c.worktree]} for c in found if c.id in plan.keep],
         "freed_bytes": 0,
-        "notes": list(plan.refused),
+        "notes": [f"a limit is not held: {text}" for text in _told(plan)],
     }
 
 

@@ -110,16 +110,27 @@ def test_people_see_bars():
 
 
 def test_a_quota_and_what_a_rewind_left_are_told():
-    quota = {"project": "app", "roots": ["/src/app", "/src/b"], "stored_bytes": 3 * KIB, "unique_bytes": 0}
+    quota = {
+        "project": "app",
+        "roots": ["/src/app", "/src/b"],
+        "stored_bytes": 3 * KIB,
+        "unique_bytes": 0,
+        "used_bytes": None,
+    }
     text = usage.du(
         answer(
             worktree(staging_bytes=4 * KIB),
-            projects=[{**quota, "quota_bytes": 2 * KIB}, {**quota, "quota_bytes": 0}],
+            projects=[
+                {**quota, "quota_bytes": 2 * KIB},
+                {**quota, "quota_bytes": 4 * KIB, "used_bytes": KIB},
+                {**quota, "quota_bytes": 0},
+            ],
         )
     )
 
     assert "quota of /src/app, /src/b: 3.0 KiB of 2.0 KiB (150%)\n" in text
-    assert text.count("quota") == 1
+    assert "quota of /src/app, /src/b: 1.0 KiB of 4.0 KiB (25%)\n" in text
+    assert text.count("quota") == 2
     assert "in the tree itself: 4.0 KiB in .openoxide-staging" in text
 
 
