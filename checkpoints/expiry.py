@@ -17,6 +17,7 @@ from pathlib import Path
 
 from openoxide.checkpoints import heavy, journal, meta, store
 from openoxide.checkpoints.clockmark import counted_from, drop_counts
+from openoxide.checkpoints.emptying import emptied
 from openoxide.checkpoints.gauge import STORED, Gauge, position
 from openoxide.checkpoints.limits import limits
 from openoxide.checkpoints.model import Trigger, Worktree
@@ -109,10 +110,12 @@ def survey(
     retention_of: Callable[[Worktree], RetentionSettings],
     now_ms: int,
     gauge: Gauge,
+    *,
+    empty_trash: bool = False,
 ) -> tuple[Plan, Gauge]:
     """What the policy decides for the whole store. ``folder`` is on the disk that holds it; ``retention`` has the limits
     for all worktrees together, ``retention_of`` what holds for one. ``gauge``: what was measured the last time; the answer
-    has what it is now.
+    has what it is now. ``empty_trash``: somebody wants room.
     """
     with database.reading() as db:
         trees = _trees(db, retention_of, now_ms)
@@ -130,7 +133,8 @@ def survey(
     decided = plan(found, trees, now_ms, exceeded, stretches(database, trees) if exceeded else (), left_out)
     if exceeded:
         gauge = Gauge(needed=decided.needed, upto=upto, at_ms=now_ms)
-    return decided.refusing(refused), gauge
+    decided = decided.refusing(refused)
+    return (emptied(decided, trees) if empty_trash else decided), gauge
 
 
 def _trees(db: Transaction, retention_of: Callable[[Worktree], RetentionSettings], now_ms: int) -> dict[int, Tree]:

@@ -46,6 +46,7 @@ class Cause(str, Enum):
     QUOTA = "quota"
     TOTAL_QUOTA = "total_quota"
     MIN_FREE = "min_free"
+    EMPTIED = "emptied"  # the trash was, by hand
 
 
 class Candidate(NamedTuple):

@@ -99,7 +99,9 @@ def _freeable(free: int, trash: int) -> list[str]:
     if free > trash:
         lines.append(f"about {size(free - trash)} is needed by nothing any more; `oxide-ctl prune` frees it")
     if trash:
-        lines.append(f"about {size(trash)} is held by trash alone: it can go when its checkpoints have left that")
+        lines.append(
+            f"about {size(trash)} is held by trash alone: `oxide-ctl expire --trash` empties it, `oxide-ctl prune` frees that"
+        )
     return lines
 
 

@@ -30,11 +30,12 @@ _FORCE_HINT = (
     "if the clock is right: `oxide-ctl expire --force` goes by it from now on; `--dry-run` shows what would go"
 )
 _LIMIT_HINT = "`oxide-ctl config set` changes a limit, as the text says; `oxide-ctl du` shows what takes it"
+_GIVEN_UP = "the states of the last day that no checkpoint holds are given up: `oxide-ctl prune` frees what that leaves"
 
 
 def expire(service: Service, request: Request, _report: Reporter) -> ExpireAnswer:
-    """``expire``: of all worktrees. ``force``: the clock is right as it is."""
-    dry_run, force = flag(request, "dry_run"), flag(request, "force")
+    """``expire``: of all worktrees. ``force``: the clock is right as it is; ``trash``: what is in trash goes now."""
+    dry_run, force, trash = flag(request, "dry_run"), flag(request, "force"), flag(request, "trash")
     paused = retention(service)
     if not dry_run:
         if paused["paused"] and not (force and paused["reason"] == "clock"):
@@ -46,14 +47,17 @@ def expire(service: Service, request: Request, _report: Reporter) -> ExpireAnswe
         raise ConflictError("an expire is at work", hint="try again in a moment")
     try:
         # whoever asks gets what is true now
-        plan = Plan() if paused["paused"] and not force else _decide(service, Gauge())[0]
+        plan = Plan() if paused["paused"] and not force else _decide(service, Gauge(), empty_trash=trash)[0]
         paused["refused"] = _told(plan)
         if not dry_run:
             _leave_out(service, plan)
             service.refused_limits = tuple(_told(plan))
-        if plan.refused and not dry_run:
+        # who wants room gets it, whatever the settings say
+        if plan.refused and not dry_run and not trash:
             raise RefusedError(f"nothing was forgotten: {printable('; '.join(plan.refused))}", hint=_LIMIT_HINT)
         answer = _answer(service, plan, paused, dry_run=dry_run)
+        if trash and plan.fine:
+            answer["notes"].append(_GIVEN_UP)
         if dry_run:
             return answer
         done = expiry.carry_out(
@@ -112,7 +116,7 @@ def _told(plan: Plan) -> list[str]:
     return [printable(text) for text in (*plan.refused, *plan.unheld)]
 
 
-def _decide(service: Service, gauge: Gauge) -> tuple[Plan, Gauge]:
+def _decide(service: Service, gauge: Gauge, *, empty_trash: bool = False) -> tuple[Plan, Gauge]:
     return expiry.survey(
         service.timeline.database,
         service.home.blobs,
@@ -120,6 +124,7 @@ def _decide(service: Service, gauge: Gauge) -> tuple[Plan, Gauge]:
         lambda worktree: retention_of(service, worktree),
         service.clock.now_ms(),
         gauge,
+        empty_trash=empty_trash,
     )
 
 

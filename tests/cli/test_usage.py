@@ -82,7 +82,7 @@ def test_what_is_stored_where():
            1.0 KiB   3%  *
 
         about 10.0 KiB is needed by nothing any more; `oxide-ctl prune` frees it
-        about 30.0 KiB is held by trash alone: it can go when its checkpoints have left that
+        about 30.0 KiB is held by trash alone: `oxide-ctl expire --trash` empties it, `oxide-ctl prune` frees that
     """)
 
 

@@ -354,6 +354,30 @@ class TestAQuota:
         assert [p["kind"] for p in box.call("doctor")["problems"] if "quota" in p["kind"]] == []
         assert is_sound(box)
 
+    def test_room_is_made_by_hand_out_of_the_trash_and_the_last_day(self, box):
+        """Whatever else: a limit that cannot be held does not stand in the way."""
+        write(box, "big", _noise(10))
+        record(box)
+        (box.root / "big").unlink()
+        box.checkpoint()
+        box.call("forget", checkpoints=[str(number) for number in (6, 7, 8)])
+        retain(box, quota_bytes=1)
+        before, plan = box.call("du"), expire(box, dry_run=True, trash=True)
+        assert box.call("du") == before
+
+        answer = expire(box, trash=True)
+        box.call("prune")
+
+        assert {**answer, "dry_run": True} == plan
+        assert reasons(answer, "released") == dict.fromkeys((6, 7, 8), "emptied")
+        assert answer["forgotten"] == []
+        assert "prune" in answer["notes"][-1]
+        assert listed(box, all=True) == [12, 11, 10, 9, 5, 4, 3, 2, 1]
+        # 9 and 10 hold one content of 100,000 bytes each, and nothing else is left of the six
+        assert 200_000 < box.call("du")["projects"][0]["used_bytes"] < 220_000
+        assert box.call("du")["projects"][0]["stored_bytes"] < 220_000
+        assert is_sound(box)
+
     def test_one_that_pins_exceed_is_said_everywhere(self, box, clock):
         for number in (6, 7, 8):
             box.call("pin", checkpoint=str(number))
