@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import expiry, heavy, store
@@ -16,7 +17,7 @@ from openoxide.daemon.protocol import printable
 from openoxide.daemon.protocol.checkpoints import ExpireAnswer, ExpiredObject, KeptObject
 from openoxide.daemon.protocol.health import RetentionObject
 from openoxide.daemon.requests import Request, flag
-from openoxide.errors import ConflictError, RefusedError
+from openoxide.errors import ConflictError, RefusedError, StoreFullError
 from openoxide.settings import RetentionSettings
 from openoxide.taken import CAUTIOUS
 
@@ -60,6 +61,9 @@ def expire(service: Service, request: Request, _report: Reporter) -> ExpireAnswe
             answer["notes"].append(_GIVEN_UP)
         if dry_run:
             return answer
+        # on a full disk the rows go where the WAL is long enough already: what is folded is written over
+        with suppress(StoreFullError):
+            service.timeline.database.fold_beside()
         done = expiry.carry_out(
             service.timeline.database, plan, service.clock.now_ms(), service.holding, service.stop_requested.is_set
         )

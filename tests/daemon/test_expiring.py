@@ -330,7 +330,10 @@ class TestAQuota:
         clock.advance(2 * DAY_MS)
         with pytest.raises(RefusedError, match=r"quota_bytes of .* is 1 B, and the newest checkpoints alone take 2 B"):
             expire(box)
-        assert "quota_bytes" in expire(box, dry_run=True)["notes"][0]
+        # at once, not when the job has run
+        (told,) = box.call("status")["retention"]["refused"]
+        assert "config set --project retention.quota_bytes 1MiB" in told
+        assert told in expire(box, dry_run=True)["notes"][0]
         expire_by_time(box.service)
         assert len(listed(box)) == 11
         assert "quota_bytes" in box.call("status")["retention"]["refused"][0]
