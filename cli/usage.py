@@ -47,7 +47,9 @@ def prune(answer: PruneAnswer) -> str:
     if answer["dry_run"]:
         lines = [f"plan: free about {size(answer['freed_bytes'])} ({what})" if what else "plan: nothing to free"]
     else:
-        lines = [f"{size(answer['freed_bytes'])} freed ({what})" if what else "nothing to free"]
+        # what was merged or marked and gave nothing back is no news: a dry run says the same
+        freed = answer["freed_bytes"] or answer["versions"] or answer["contents"]
+        lines = [f"{size(answer['freed_bytes'])} freed ({what})" if what and freed else "nothing to free"]
     if answer["damaged"]:
         lines.append(f"{count(answer['damaged'], 'content')} cannot be read: `oxide-ctl check --read-data` tells which")
     return "\n".join([*lines, *map(printable, answer["notes"])])

@@ -173,6 +173,7 @@ def test_what_others_named_reaches_the_screen_escaped():
         ({"dry_run": True}, "plan: free about 5.0 MiB (3 old states, 2 contents, 1 pack)\na note"),
         ({}, "5.0 MiB freed (3 old states, 2 contents, 1 pack)\na note"),
         ({"versions": 0, "contents": 0, "packs": 0, "notes": []}, "nothing to free"),
+        ({"freed_bytes": 0, "versions": 0, "contents": 0, "packs": 7, "notes": []}, "nothing to free"),
         ({"versions": 0, "contents": 0, "packs": 0, "notes": [], "dry_run": True}, "plan: nothing to free"),
         (
             {"damaged": 1, "versions": 0, "contents": 0, "notes": []},
