@@ -17,9 +17,12 @@ from pathlib import Path
 
 from openoxide.checkpoints import heavy, journal, meta, store
 from openoxide.checkpoints.clockmark import counted_from, drop_counts
+from openoxide.checkpoints.emptying import emptied
 from openoxide.checkpoints.gauge import STORED, Gauge, position
+from openoxide.checkpoints.limits import limits
 from openoxide.checkpoints.model import Trigger, Worktree
-from openoxide.checkpoints.policy import Candidate, Cause, Disk, Plan, Stretch, Tree, limits, plan
+from openoxide.checkpoints.needed import fine_bounds
+from openoxide.checkpoints.policy import Candidate, Cause, Disk, Plan, Stretch, Tree, needed_bytes, plan
 from openoxide.checkpoints.retention import FLOOR_OPERATIONS
 from openoxide.checkpoints.rows import raw
 from openoxide.db import Database, Transaction
@@ -107,21 +110,15 @@ def survey(
     retention_of: Callable[[Worktree], RetentionSettings],
     now_ms: int,
     gauge: Gauge,
+    *,
+    empty_trash: bool = False,
 ) -> tuple[Plan, Gauge]:
     """What the policy decides for the whole store. ``folder`` is on the disk that holds it; ``retention`` has the limits
     for all worktrees together, ``retention_of`` what holds for one. ``gauge``: what was measured the last time; the answer
-    has what it is now.
+    has what it is now. ``empty_trash``: somebody wants room.
     """
     with database.reading() as db:
-        trees = {
-            worktree.id: Tree(
-                project=worktree.project,
-                kind=worktree.kind,
-                retention=retention_of(worktree),
-                needed=needed(db, worktree.id),
-            )
-            for worktree in store.worktrees(db)
-        }
+        trees = _trees(db, retention_of, now_ms)
         found = [c for c in candidates(db) if c.worktree in trees]
         left_out = heavy.left_out(db)
         upto = position(db)
@@ -136,7 +133,31 @@ def survey(
     decided = plan(found, trees, now_ms, exceeded, stretches(database, trees) if exceeded else (), left_out)
     if exceeded:
         gauge = Gauge(needed=decided.needed, upto=upto, at_ms=now_ms)
-    return decided.refusing(refused), gauge
+    decided = decided.refusing(refused)
+    return (emptied(decided, trees) if empty_trash else decided), gauge
+
+
+def _trees(db: Transaction, retention_of: Callable[[Worktree], RetentionSettings], now_ms: int) -> dict[int, Tree]:
+    given_up = fine_given_up(db)
+    return {
+        worktree.id: Tree(
+            project=worktree.project,
+            kind=worktree.kind,
+            retention=retention_of(worktree),
+            needed=needed(db, worktree.id),
+            fine=fine_bounds(db, worktree.id, now_ms, given_up.get(worktree.id, 0)),
+            root=os.fsdecode(worktree.root),
+        )
+        for worktree in store.worktrees(db)
+    }
+
+
+def used(database: Database, now_ms: int) -> dict[str | None, int]:
+    """What quotas count, in bytes by project and (None) in all: the sum that an expire holds against them."""
+    with database.reading() as db:
+        trees = _trees(db, lambda _: RetentionSettings(), now_ms)
+        found = [c for c in candidates(db) if c.worktree in trees]
+    return needed_bytes(found, trees, now_ms, stretches(database, trees))
 
 
 def disk_of(folder: Path) -> Disk:

@@ -67,27 +67,36 @@ def read_needs(db: Transaction, worktree: int, now_ms: int, given_up: int = 0) -
     ``given_up`` nothing is kept for the fine window.
     """
     connection = raw(db)
+    query = f"select distinct seq from checkpoint where worktree = ? and (failed is null or id in ({_OPERATIONS})) order by seq"  # noqa: S608
+    positions = [row[0] for row in connection.execute(query, (worktree,))]
+    sessions = connection.execute(
+        "select session, min(seq) from checkpoint where worktree = ? and failed is null and session is not null group by session",
+        (worktree,),
+    )
+    fine, _ = fine_bounds(db, worktree, now_ms, given_up)
+    return Needs(positions=positions, fine_seq=fine, sessions=dict(sessions))
+
+
+def fine_bounds(db: Transaction, worktree: int, now_ms: int, given_up: int = 0) -> tuple[int, int]:
+    """Up to which position nothing is kept for the fine window, and up to which it may be given up."""
+    (kind,) = raw(db).execute("select kind from worktree where id = ?", (worktree,)).fetchone()
+    if kind == MEMORY:  # every version is kept: what was noted and by whom is what a memory is for
+        return 0, 0
     # what a wrong clock sealed says nothing: one that was ahead would be young again on the day that it took for today
     counted = counted_from(db)
     sealed = [
         (seq, created_ms)
-        for public_id, seq, created_ms in connection.execute(
+        for public_id, seq, created_ms in raw(db).execute(
             "select public_id, seq, created_ms from checkpoint where worktree = ? and failed is null order by number",
             (worktree,),
         )
         if public_id not in counted
     ]
-    query = f"select distinct seq from checkpoint where worktree = ? and (failed is null or id in ({_OPERATIONS})) order by seq"  # noqa: S608
-    positions = [row[0] for row in connection.execute(query, (worktree,))]
-    (since,) = connection.execute(_SINCE, (worktree,)).fetchone()
-    sessions = connection.execute(
-        "select session, min(seq) from checkpoint where worktree = ? and failed is null and session is not null group by session",
-        (worktree,),
-    )
-    (kind,) = connection.execute("select kind from worktree where id = ?", (worktree,)).fetchone()
-    # of a memory every version is kept: what was noted and by whom is what it is for
-    fine = 0 if kind == MEMORY else max(fine_seq(sealed, now_ms), given_up)
-    return Needs(positions=positions, fine_seq=fine if since is None else min(fine, since), sessions=dict(sessions))
+    (since,) = raw(db).execute(_SINCE, (worktree,)).fetchone()
+    query = "select coalesce(max(seq), 0) from checkpoint where worktree = ? and failed is null"
+    (newest,) = raw(db).execute(query, (worktree,)).fetchone()
+    found = max(fine_seq(sealed, now_ms), given_up), newest
+    return found if since is None else (min(found[0], since), min(found[1], since))
 
 
 class Authors:

@@ -8,13 +8,14 @@ that follows from which checkpoints there are.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
+from openoxide.checkpoints import unheld
+from openoxide.checkpoints.maxima import Maxima
 from openoxide.checkpoints.model import AUTOMATIC, Trigger
 from openoxide.checkpoints.overquota import Heavy, LeftOut, too_heavy
 from openoxide.checkpoints.retention import Reason, floor
@@ -23,6 +24,8 @@ from openoxide.settings import RetentionSettings, ThinSettings
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 MEMORY: Final = "memory"
+# later than any place in the queue, beyond any position
+_NEVER: Final = 1 << 62
 
 
 class Why(str, Enum):
@@ -43,6 +46,7 @@ class Cause(str, Enum):
     QUOTA = "quota"
     TOTAL_QUOTA = "total_quota"
     MIN_FREE = "min_free"
+    EMPTIED = "emptied"  # the trash was, by hand
 
 
 class Candidate(NamedTuple):
@@ -65,12 +69,16 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """A worktree: its project, kind and settings. ``needed``: ids of checkpoints that operations go back to."""
+    """A worktree: its project, kind and settings. ``needed``: ids of checkpoints that operations go back to. ``fine``: up to
+    which position nothing is kept for the fine window now, and up to which a limit may give it up. ``root``: for people.
+    """
 
     project: str
     retention: RetentionSettings
     needed: Collection[str] = ()
     kind: str = "code"
+    fine: tuple[int, int] = (_NEVER, 0)
+    root: str = ""
 
 
 class Stretch(NamedTuple):
@@ -95,10 +103,11 @@ class Disk(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What is to be done. ``keep``: id to reason; ``forget``: into trash; ``release``: out of the store, with or without
-    having been in trash. ``fine``: by worktree, up to which position a limit takes checkpoints of the last day too, so that
-    nothing is to be kept for the fine window there. ``refused``: limits that cannot be held, in words; ``heavy``: what makes
-    the floor alone exceed a quota. ``needed``: the bytes that a project, or all of them (None), needed before a limit took
-    anything; empty where nothing had to be measured.
+    having been in trash. ``fine``: by worktree, up to which position a limit takes the states of the last day too, so that
+    nothing is to be kept for the fine window there. In words: ``refused``, limits that cannot be held and take nothing, and
+    ``unheld``, those that take all they may and are exceeded still; ``heavy``: what makes the floor alone exceed a quota.
+    ``needed``: the bytes that a project, or all of them (None), needed before a limit took anything; empty where nothing had
+    to be measured.
     """
 
     keep: Mapping[str, Reason | Why] = field(default_factory=dict)
@@ -108,6 +117,7 @@ class Plan:
     refused: tuple[str, ...] = ()
     heavy: Heavy = field(default_factory=Heavy)
     needed: Mapping[str | None, int] = field(default_factory=dict)
+    unheld: tuple[str, ...] = ()
 
     def refusing(self, more: Sequence[str]) -> Plan:
         """The same, where ``more`` limits cannot be held."""
@@ -146,7 +156,19 @@ def plan(
     heavy = Heavy()
     for limit in limits:
         heavy = heavy.and_also(usage.heavy(limit, left_out))
-    return replace(_without(found, queue, usage, trees, refused), heavy=heavy, needed=before)
+    return replace(
+        _without(found, queue, usage, trees, refused), heavy=heavy, needed=before, unheld=tuple(usage.unheld)
+    )
+
+
+def needed_bytes(
+    candidates: Sequence[Candidate], trees: Mapping[int, Tree], now_ms: int, stretches: Iterable[Stretch]
+) -> dict[str | None, int]:
+    """What the quotas count: the bytes that a project, or all of them (None), needs now."""
+    usage = _Usage(_Queue(Plan(), candidates, trees, now_ms), trees)
+    for stretch in stretches:
+        usage.add(stretch)
+    return usage.needed()
 
 
 def _by_time(
@@ -213,30 +235,14 @@ class Limit(NamedTuple):
     project: str | None = None
 
 
-def limits(
-    trees: Mapping[int, Tree], total_quota_bytes: int, min_free_bytes: int, disk: Disk
-) -> tuple[list[Limit], list[str]]:
-    """The limits that may be exceeded, and in words those that cannot be held by anybody."""
-    quotas: defaultdict[str, list[int]] = defaultdict(list)
-    for tree in trees.values():
-        quotas[tree.project].append(tree.retention.quota_bytes)
-    # the worktrees of a project may have settings of their own: the widest holds, and 0 is none
-    found = [Limit(Cause.QUOTA, max(each), project) for project, each in sorted(quotas.items()) if all(each)]
-    if total_quota_bytes:
-        found.append(Limit(Cause.TOTAL_QUOTA, total_quota_bytes))
-    lacking = min_free_bytes - disk.free_bytes
-    if min_free_bytes >= disk.size_bytes and min_free_bytes:
-        return found, [f"min_free_bytes is {min_free_bytes}, and the disk has {disk.size_bytes} bytes"]
-    return ([*found, Limit(Cause.MIN_FREE, lacking)] if lacking > 0 else found), []
-
-
-# later than any place in the queue
-_NEVER: Final = 1 << 62
+# between what is older than a day and the checkpoints of the last one
+_FINE_WINDOW: Final = 2
 
 
 class _Queue:
-    """The order in which checkpoints go where a limit is exceeded: trash, then what is older than a day, then automatic
-    ones, then the others, each the oldest first. ``order`` lacks those that never go.
+    """The order in which checkpoints go where a limit is exceeded: trash, then what is older than a day, then the states of
+    the last day that none holds, a worktree at a time, then automatic ones, then the others, each the oldest first.
+    ``order`` lacks those that never go; a number in it is the worktree whose fine window ends there.
     """
 
     def __init__(self, found: Plan, candidates: Sequence[Candidate], trees: Mapping[int, Tree], now_ms: int) -> None:
@@ -247,12 +253,16 @@ class _Queue:
                 return 0, now_ms if c.forgotten_ms is None else c.forgotten_ms, c.number
             if now_ms - c.counted_ms > DAY_MS:
                 return 1, c.counted_ms, c.number
-            return (2 if c.trigger in AUTOMATIC else 3), c.counted_ms, c.number
+            return (3 if c.trigger in AUTOMATIC else 4), c.counted_ms, c.number
 
+        self._trees = trees
         there = [c for c in candidates if c.id not in found.release]
-        self.order = sorted((c for c in there if c.id not in staying), key=place)
-        self.is_recent = [place(c)[0] > 1 for c in self.order]
-        rank = {c.id: at for at, c in enumerate(self.order)}
+        going = sorted((c for c in there if c.id not in staying), key=place)
+        before = sum(place(c)[0] < _FINE_WINDOW for c in going)
+        fine = [worktree for worktree, tree in sorted(trees.items()) if tree.fine[0] < tree.fine[1]]
+        self.order: list[Candidate | int] = [*going[:before], *fine, *going[before:]]
+        self._fine = {worktree: before + at for at, worktree in enumerate(fine)}
+        rank = {c.id: at for at, c in enumerate(self.order) if isinstance(c, Candidate)}
         held: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         self.newest: dict[int, int] = {}
         for c in there:
@@ -260,38 +270,20 @@ class _Queue:
             held[c.worktree].append((c.seq, rank.get(c.id, _NEVER)))
             if c.forgotten_ms is None and c.id not in found.forget:
                 self.newest[c.worktree] = max(c.seq, self.newest.get(c.worktree, 0))
-        self._there = there
-        self._held = {worktree: _Maxima(sorted(each)) for worktree, each in held.items()}
-
-    def next_of(self, worktree: int, seq: int, gone: Collection[str]) -> int:
-        """The next position at which a checkpoint stays; the same where there is none."""
-        later = (c.seq for c in self._there if c.worktree == worktree and c.seq >= seq and c.id not in gone)
-        return min(later, default=seq)
+        self._held = {worktree: Maxima(sorted(each)) for worktree, each in held.items()}
 
     def last_of(self, stretch: Stretch) -> int:
         """When the last checkpoint goes that needs the stretch: its place in the order, -1 if there is none any more."""
         if stretch.until is None:
             return _NEVER
         held = self._held.get(stretch.worktree)
-        return held.between(stretch.seq, stretch.until) if held else -1
+        return max(
+            held.between(stretch.seq, stretch.until) if held else -1, self._fine_of(stretch.worktree, stretch.until)
+        )
 
-
-class _Maxima:
-    """The greatest rank of the positions in a range: a table of the ranges of each power of two."""
-
-    def __init__(self, held: Sequence[tuple[int, int]]) -> None:
-        self._seqs = [seq for seq, _ in held]
-        self._table = [[rank for _, rank in held]]
-        while (width := 1 << len(self._table)) <= len(held):
-            last = self._table[-1]
-            self._table.append([*map(max, last, last[width // 2 :])])
-
-    def between(self, seq: int, until: int) -> int:
-        low, high = bisect_left(self._seqs, seq), bisect_left(self._seqs, until)
-        if low == high:
-            return -1
-        power = (high - low).bit_length() - 1
-        return max(self._table[power][low], self._table[power][high - (1 << power)])
+    def _fine_of(self, worktree: int, until: int) -> int:
+        now, most = self._trees[worktree].fine
+        return -1 if until <= now else self._fine[worktree] if until <= most else _NEVER
 
 
 class _Usage:
@@ -300,6 +292,8 @@ class _Usage:
     def __init__(self, queue: _Queue, trees: Mapping[int, Tree]) -> None:
         self._queue = queue
         self._project = {worktree: tree.project for worktree, tree in trees.items()}
+        self._roots = {tree.project: tree.root for tree in trees.values()}
+        self.unheld: list[str] = []
         self._size: dict[int, int] = {}
         self._last: dict[
             tuple[str, int], int
@@ -342,12 +336,16 @@ class _Usage:
         if limit.cause is Cause.MIN_FREE:
             excess = limit.most_bytes - unneeded
             if excess > may_go:
-                return f"min_free_bytes lacks {excess}, and all that may be forgotten takes {may_go}"
+                return unheld.min_free(excess, may_go)
         else:
             excess = used - limit.most_bytes
             least = self._newest_bytes(limit.project)
+            root = self._roots.get(limit.project or "", "")
             if least > limit.most_bytes:
-                return f"{limit.cause.value}_bytes is {limit.most_bytes}, and the newest checkpoints alone take {least}"
+                return unheld.quota(root, limit.most_bytes, "the newest checkpoints alone take", least)
+            if excess > may_go:
+                why = "with pins, what an undo or the last turns need and open turns all that stays takes"
+                self.unheld.append(unheld.quota(root, limit.most_bytes, why, used - may_go))
         self._go_on(limit, ranks, after, excess)
         return ""
 
@@ -393,18 +391,18 @@ class _Usage:
 def _without(found: Plan, queue: _Queue, usage: _Usage, trees: Mapping[int, Tree], refused: Sequence[str]) -> Plan:
     """``found`` without what the limits take."""
     gone: dict[str, Cause] = {}
-    recent: dict[int, int] = {}
+    fine: dict[int, int] = {}
     for rank, c in enumerate(queue.order):
-        cause = next((cause for cut, cause in usage.cuts[trees[c.worktree].project] if rank <= cut), None)
-        if cause is not None:
+        worktree = c if isinstance(c, int) else c.worktree
+        cause = next((cause for cut, cause in usage.cuts[trees[worktree].project] if rank <= cut), None)
+        if cause is not None and isinstance(c, Candidate):
             gone[c.id] = cause
-            if queue.is_recent[rank]:
-                recent[c.worktree] = max(c.seq, recent.get(c.worktree, 0))
+        elif cause is not None:
+            fine[worktree] = trees[worktree].fine[1]
     return Plan(
         keep={id_: why for id_, why in found.keep.items() if id_ not in gone},
         forget={id_: cause for id_, cause in found.forget.items() if id_ not in gone},
         release={**found.release, **gone},
-        # what they alone held has ended by the next one that stays
-        fine={worktree: queue.next_of(worktree, seq, gone) for worktree, seq in recent.items()},
+        fine=fine,
         refused=tuple(refused),
     )

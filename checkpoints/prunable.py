@@ -8,7 +8,7 @@ changed a path since, in which order, and what stood there before. The newest ro
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
@@ -21,6 +21,8 @@ _DEAD_SHARE = 3
 _DELTA_SAVES = 0.9
 SMALL_PACK_BYTES = 4 << 20
 _MOST_SMALL_PACKS = 16
+# what a portion leaves free: for rows, for whoever records meanwhile; a fifth more, since what is packed anew may grow
+ROOM_BYTES = 4 << 20
 
 
 class Author(NamedTuple):
@@ -156,14 +158,20 @@ def worth_repacking(packs: Iterable[PackUse]) -> list[PackUse]:
     return [pack for pack in known if pack.freed_bytes * _DEAD_SHARE > pack.size_bytes or pack in merged]
 
 
-def portions(packs: Sequence[PackUse], most_bytes: int) -> list[list[int]]:
-    """Numbers of packs that are written anew together."""
-    found: list[list[int]] = []
-    size = most_bytes
+def portions(packs: Sequence[PackUse], most_bytes: int, room: Callable[[], int]) -> Iterator[list[PackUse]]:
+    """Those of ``packs`` that are written anew together, as long as the ``room`` holds what that writes: asked again before
+    each portion, since what was moved has gone by then. At most about ``most_bytes`` are written at once.
+    """
+    left = [*packs]
+    while found := _fitting(left, max(0, min(most_bytes, (room() - ROOM_BYTES) * 4 // 5))):
+        yield found
+        left = [pack for pack in left if pack not in found]
+
+
+def _fitting(packs: Iterable[PackUse], most_bytes: int) -> list[PackUse]:
+    found, size = [], 0
     for pack in packs:
-        if size + pack.size_bytes > most_bytes:
-            found.append([])
-            size = 0
-        found[-1].append(pack.number)
-        size += pack.size_bytes
+        if size + pack.live_bytes <= most_bytes:
+            found.append(pack)
+            size += pack.live_bytes
     return found

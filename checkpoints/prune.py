@@ -6,8 +6,9 @@ has begun the next one goes on with. Nothing that a read had found is deleted be
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ from openoxide.checkpoints.repack import repack
 from openoxide.checkpoints.rows import raw
 from openoxide.db import Database, Transaction
 from openoxide.errors import StoreFullError
+from openoxide.knobs import size
 
 # what one transaction takes: a checkpoint waits for it (benchmarks, prune)
 _BATCH = 100
@@ -53,7 +55,7 @@ class Pruned:
 class Prune:
     """One prune of a home. ``breathe`` is called where others may go first, and may raise to end it; ``drained`` tells
     whether the reads that have begun come to an end. ``given_up``: by worktree, up to which position a limit has given the
-    fine window up.
+    fine window up. ``room``: how many bytes the disk has free right now.
     """
 
     database: Database
@@ -64,6 +66,7 @@ class Prune:
     drained: Callable[[], bool] = lambda: True
     given_up: Mapping[int, int] = field(default_factory=dict)
     more_room: Callable[[], bool] = bool  # False
+    room: Callable[[], int] = lambda: sys.maxsize
     pruned: Pruned = field(default_factory=Pruned)
     _commits: int = 0
 
@@ -143,11 +146,17 @@ class Prune:
 
     def _packs(self) -> None:
         uses = self._look(lambda db: needed.pack_uses(db, self.blobs.packs.sizes()))
-        for numbers in prunable.portions(prunable.worth_repacking(uses), _PORTION_BYTES):
+        left = {use.number: use for use in prunable.worth_repacking(uses)}
+        for portion in prunable.portions([*left.values()], _PORTION_BYTES, self.room):
+            numbers = [use.number for use in portion]
             done = repack(self.database, self.blobs, numbers, breathe=self.breathe, drained=self._wait)
             self.pruned.packs_rewritten += len(done.removed & {*numbers})
             self.pruned.packs_deleted += len(done.removed.difference(numbers))
             self.pruned.damaged += len(done.damaged)
+            for number in numbers:
+                del left[number]
+        if left:
+            self._note(too_little_room(left.values(), self.room()))
 
     def _pages(self) -> None:
         self.database.fold_beside()
@@ -160,6 +169,15 @@ class Prune:
             before, free = free, self.database.free_pages()
             if free >= before:  # others use them as fast, or there is no room to
                 break
+
+
+def too_little_room(left: Collection[PackUse], free_bytes: int) -> str:
+    """What the disk has no room to write anew, in words."""
+    least, most = min(use.live_bytes for use in left), sum(use.freed_bytes for use in left)
+    return (
+        f"{len(left)} of the packs stay as they are: to write the smallest anew takes {size(least)} and some room beside it,"
+        f" and {size(free_bytes)} are free; that would free {size(most)} in all"
+    )
 
 
 def _needs(database: Database, now_ms: int, given_up: Mapping[int, int]) -> dict[int, Needs]:
@@ -208,8 +226,11 @@ def forecast(
     clock_trusted: bool,
     breathe: Callable[[], None] = lambda: None,
     given_up: Mapping[int, int] | None = None,
+    room_bytes: int = sys.maxsize,
 ) -> Forecast:
-    """The bytes are those of files that go or shrink, not of contents whose packs stay as they are."""
+    """The bytes are those of files that go or shrink, not of contents whose packs stay as they are. ``room_bytes``: what the
+    disk has free.
+    """
     gone: set[tuple[int, int]] = set()
     if clock_trusted:
         for some in _superfluous(database, _needs(database, now_ms, given_up or {}), breathe):
@@ -234,13 +255,17 @@ def forecast(
         for use in uses
     ]
     worth = [use for use in prunable.worth_repacking(after) if use.dead_bytes or use.versions_bytes]
-    return Forecast(
-        versions=len(gone),
-        contents=dead,
-        freed_bytes=int(big) + sum(min(use.freed_bytes, use.size_bytes) for use in worth),
-        packs=len(worth),
-        notes=() if clock_trusted else (CLOCK,),
-    )
+    notes = [] if clock_trusted else [CLOCK]
+    written: list[PackUse] = []
+
+    def freed() -> int:
+        return int(big) + sum(min(use.freed_bytes, use.size_bytes) for use in written)
+
+    for portion in prunable.portions(worth, _PORTION_BYTES, lambda: room_bytes + freed()):
+        written += portion
+    if left := [use for use in worth if use not in written]:
+        notes.append(too_little_room(left, room_bytes + freed()))
+    return Forecast(versions=len(gone), contents=dead, freed_bytes=freed(), packs=len(written), notes=tuple(notes))
 
 
 def _every_row(database: Database, breathe: Callable[[], None]) -> Iterable[tuple[int, int, int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ from openoxide.checkpoints.hashing import blob_hash
 from openoxide.checkpoints.model import BlobHash
 from openoxide.checkpoints.packs import BIG_BYTES, PACK_BYTES, PackFile, Packs
 from openoxide.db import Database
-from openoxide.errors import StoreDamagedError, StoreReadOnlyError
+from openoxide.errors import OpenOxideError, StoreDamagedError, StoreReadOnlyError
 from openoxide.fileio import write_errors
 
 # what one append takes: it is synced at once, and a sync that writes much delays those of others
@@ -85,18 +86,30 @@ def repack(
         with database.looking() as db:
             held = [_held(row) for row in stored.held_in(db, packs)]
         batches = _Plan(held, _Source(blobs.packs, done), breathe).batches()
-        first = next(batches, None)
-        while first is not None:
-            blobs.promise_packs()
-            with write_errors("the content store", StoreReadOnlyError), blobs.packs.beside() as pack:
-                for frames, rows in _until_full(pack, first, batches):
-                    _move(database, blobs.packs, pack, frames, rows, done, breathe)
-                    breathe()
-                    database.fold_beside()  # else a commit of somebody else has to do it
-            first = next(batches, None)
+        try:
+            _move_all(database, blobs, batches, done, breathe)
+        except OpenOxideError:
+            # a copy that no row names yet would keep a full disk full
+            with suppress(OpenOxideError):
+                blobs.drop_packs(drained)
+            raise
         _drop_empty(database, packs, breathe)
         done.removed = blobs.drop_packs(drained)
     return done
+
+
+def _move_all(
+    database: Database, blobs: Blobs, batches: Iterator[Batch], done: Repacked, breathe: Callable[[], None]
+) -> None:
+    first = next(batches, None)
+    while first is not None:
+        blobs.promise_packs()
+        with write_errors("the content store", StoreReadOnlyError), blobs.packs.beside() as pack:
+            for frames, rows in _until_full(pack, first, batches):
+                _move(database, blobs.packs, pack, frames, rows, done, breathe)
+                breathe()
+                database.fold_beside()  # else a commit of somebody else has to do it
+        first = next(batches, None)
 
 
 def _held(row: tuple[Any, ...]) -> Held:

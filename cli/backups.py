@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from openoxide.cli.render import entry, shortened
 from openoxide.cli.reports import quoted
-from openoxide.cli.units import count, local, size
+from openoxide.cli.units import count, local
 from openoxide.daemon.protocol import printable
+from openoxide.knobs import size
 
 if TYPE_CHECKING:
     from openoxide.daemon.protocol.backups import BackupAnswer, RestoredWorktree, RestoreHomeAnswer

@@ -8,8 +8,9 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING, Literal
 
 from openoxide.cli.render import WIDEST, author, entry, not_recorded, reference, shortened
-from openoxide.cli.units import count, local, localised, size
+from openoxide.cli.units import count, local, localised
 from openoxide.daemon.protocol import printable
+from openoxide.knobs import size
 
 if TYPE_CHECKING:
     from openoxide.daemon.protocol.checkpoints import DiffItem, StateObject

@@ -6,9 +6,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from openoxide.cli.render import entry, shortened
-from openoxide.cli.units import count, size
+from openoxide.cli.units import count
 from openoxide.daemon.protocol import printable
 from openoxide.health import ERROR
+from openoxide.knobs import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

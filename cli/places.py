@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openoxide.cli.render import entry, shortened
-from openoxide.cli.units import count, size
+from openoxide.cli.units import count
 from openoxide.daemon.protocol import printable
+from openoxide.knobs import size
 
 if TYPE_CHECKING:
     from openoxide.daemon.protocol.purges import PurgeAnswer, PurgedPath

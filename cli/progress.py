@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from openoxide.cli.units import size
 from openoxide.daemon import protocol
+from openoxide.knobs import size
 
 
 @contextmanager

@@ -13,9 +13,10 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from openoxide.cli import retention
-from openoxide.cli.units import ago, closely, count, duration, local, localised, size, until
+from openoxide.cli.units import ago, closely, count, duration, local, localised, until
 from openoxide.daemon.protocol import PathEntry, printable
 from openoxide.ids import short
+from openoxide.knobs import size
 
 if TYPE_CHECKING:
     from openoxide.daemon.protocol.checkpoints import (

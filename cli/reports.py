@@ -8,9 +8,10 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
 from openoxide.cli.render import shortened, table
-from openoxide.cli.units import count, localised, size
+from openoxide.cli.units import count, localised
 from openoxide.daemon.protocol import PathEntry, printable
 from openoxide.errors import DaemonUnreachableError
+from openoxide.knobs import size
 
 if TYPE_CHECKING:
     from openoxide.daemon.protocol.health import UninstallAnswer

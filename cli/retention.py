@@ -23,6 +23,7 @@ _CAUSES = {
     "quota": "over quota_bytes",
     "total_quota": "over total_quota_bytes",
     "min_free": "under min_free_bytes",
+    "emptied": "out of trash, by hand",
 }
 
 

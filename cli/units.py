@@ -14,18 +14,6 @@ _MOMENT = r"(?<![@\w])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\b"
 _SPAN = re.compile("".join(rf"(?:([0-9]{{1,9}}){unit})?" for unit in _UNITS_MS))
 
 
-def size(size_bytes: int) -> str:
-    """``340 B``, ``1.2 KiB``."""
-    if size_bytes < 1024:
-        return f"{size_bytes} B"
-    amount, unit = size_bytes / 1024, "KiB"
-    for larger in ("MiB", "GiB", "TiB"):
-        if amount < 1024:
-            break
-        amount, unit = amount / 1024, larger
-    return f"{amount:.1f} {unit}"
-
-
 def duration(ms: int) -> str:
     """The two largest units, rounded down: ``3h 12m``, ``29d 23h``."""
     parts = []

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from openoxide.cli.render import table
-from openoxide.cli.units import count, size
+from openoxide.cli.units import count
 from openoxide.daemon.protocol import printable
+from openoxide.knobs import size
 
 if TYPE_CHECKING:
     from openoxide.daemon.protocol.health import (
@@ -46,7 +47,9 @@ def prune(answer: PruneAnswer) -> str:
     if answer["dry_run"]:
         lines = [f"plan: free about {size(answer['freed_bytes'])} ({what})" if what else "plan: nothing to free"]
     else:
-        lines = [f"{size(answer['freed_bytes'])} freed ({what})" if what else "nothing to free"]
+        # what was merged or marked and gave nothing back is no news: a dry run says the same
+        freed = answer["freed_bytes"] or answer["versions"] or answer["contents"]
+        lines = [f"{size(answer['freed_bytes'])} freed ({what})" if what and freed else "nothing to free"]
     if answer["damaged"]:
         lines.append(f"{count(answer['damaged'], 'content')} cannot be read: `oxide-ctl check --read-data` tells which")
     return "\n".join([*lines, *map(printable, answer["notes"])])
@@ -85,7 +88,8 @@ def _ratios(answer: DuAnswer | WorktreeUsage) -> list[str]:
 
 
 def _quota(project: ProjectUsage) -> str:
-    stored, quota = project["stored_bytes"], project["quota_bytes"]
+    used, quota = project.get("used_bytes"), project["quota_bytes"]
+    stored = project["stored_bytes"] if used is None else used
     roots = ", ".join(map(printable, project["roots"]))
     return f"quota of {roots}: {size(stored)} of {size(quota)} ({_percent(stored, quota)})"
 
@@ -97,7 +101,9 @@ def _freeable(free: int, trash: int) -> list[str]:
     if free > trash:
         lines.append(f"about {size(free - trash)} is needed by nothing any more; `oxide-ctl prune` frees it")
     if trash:
-        lines.append(f"about {size(trash)} is held by trash alone: it can go when its checkpoints have left that")
+        lines.append(
+            f"about {size(trash)} is held by trash alone: `oxide-ctl expire --trash` empties it, `oxide-ctl prune` frees that"
+        )
     return lines
 
 

@@ -157,8 +157,8 @@ class Client(Caller):
     def unforget(self, path: str, checkpoints: Sequence[str]) -> Items:
         return cast("Items", self.call("unforget", {"path": path, "checkpoints": list(checkpoints)}))
 
-    def expire(self, *, dry_run: bool = False, force: bool = False) -> ExpireAnswer:
-        return cast("ExpireAnswer", self.call("expire", {"dry_run": dry_run, "force": force}))
+    def expire(self, *, dry_run: bool = False, force: bool = False, trash: bool = False) -> ExpireAnswer:
+        return cast("ExpireAnswer", self.call("expire", {"dry_run": dry_run, "force": force, "trash": trash}))
 
     def purge(
         self,

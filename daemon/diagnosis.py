@@ -14,6 +14,7 @@ from openoxide.daemon.cadence import NETWORK_FS
 from openoxide.daemon.protocol.health import IdleTurnObject, JobObject, RetentionObject
 from openoxide.daemon.reserve import RESERVE_BYTES, ROOM_BYTES
 from openoxide.health import ERROR, NOTE, WARNING, Problem, tree_problems
+from openoxide.knobs import size
 
 ENOUGH_WATCHES, ENOUGH_INSTANCES = 524_288, 1_024
 EARLIEST_MS = 1_767_225_600_000  # 2026-01-01: before this program was written
@@ -152,11 +153,12 @@ def quota_problems(name: str, key: str, stored: int, quota: int) -> list[Problem
     """Whether ``name`` takes more than its quota, or nearly; ``key`` is the setting. 0 is no quota."""
     if not quota or stored * 10 < quota * 9:
         return []
-    used = f"{name} takes {stored >> 20} MiB of its quota of {quota >> 20} MiB"
+    used = f"{name} takes {size(stored)} of its quota of {size(quota)}"
     hint = f"`oxide-ctl du` shows what takes it; `oxide-ctl config set {key} SIZE` raises it"
     if stored <= quota:
         return [Problem("quota_near", NOTE, used, hint)]
-    return [Problem("quota_exceeded", WARNING, f"{used}: its oldest checkpoints are forgotten before their time", hint)]
+    text = f"{used}: within the hour the oldest that may go is forgotten before its time"
+    return [Problem("quota_exceeded", WARNING, text, hint)]
 
 
 def reserve_problems(free: int, least: int) -> list[Problem]:

@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -99,9 +99,17 @@ def require_known(key: str) -> None:
     if key in NOT_BUILT:
         raise FailedError(f"{key} is not built yet", hint="`oxide-ctl config list` shows what can be set")
     if key not in known:
-        similar = get_close_matches(key, known)
+        similar = _similar(key, known)
         hint = f"did you mean {' or '.join(similar)}?" if similar else "`oxide-ctl config list` shows what can be set"
         raise UsageError(f"there is no setting {key!r}", hint=hint)
+
+
+def _similar(key: str, known: Iterable[str]) -> list[str]:
+    """The known keys that ``key`` is a slip of the pen for, by their last words: sections alone make nothing alike."""
+    last = {name: name.rpartition(".")[2] for name in known}
+    word = key.rpartition(".")[2]
+    close = [word] if word in last.values() else get_close_matches(word, last.values(), cutoff=0.75)
+    return [name for name in last if last[name] in close or (word and last[name].startswith(word))]
 
 
 def parse_value(key: str, words: Sequence[str]) -> Value:
@@ -287,23 +295,35 @@ def _with(text: str, key: str, root: str | None, value: Value | None) -> str:
     try:
         document = tomlkit.parse(text)
         table: MutableMapping[str, Any] = document
+        above: list[tuple[MutableMapping[str, Any], str]] = []
         for number, section in enumerate(names, 1):
             if section not in table:
                 if value is None:
                     return text
                 # a table of tables alone needs no line of its own
                 table[section] = tomlkit.table(is_super_table=number < len(names))
+            above.append((table, section))
             table = table[section]
             assert isinstance(table, dict), "the settings were read from this text"
         if value is not None:
             table[name] = list(value) if isinstance(value, tuple) else value
         elif name in table:
             del table[name]
+            _drop_empty(above)
         else:
             return text
         return tomlkit.dumps(document)
     except TOMLKitError as error:
         raise FailedError(f"{key} cannot be set in this file: {error}", hint="use `oxide-ctl config edit`") from error
+
+
+def _drop_empty(above: list[tuple[MutableMapping[str, Any], str]]) -> None:
+    """Take out the tables that hold nothing any more, the innermost first; a comment is something."""
+    for holder, section in reversed(above):
+        table = holder[section]
+        if table.as_string().strip() or table.trivia.comment:
+            return
+        del holder[section]
 
 
 def _template() -> str:

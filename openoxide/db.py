@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import peewee
 
-from openoxide.errors import FailedError, StoreDamagedError, StoreFullError, StoreReadOnlyError
+from openoxide.errors import FULL_HINT, FailedError, StoreDamagedError, StoreFullError, StoreReadOnlyError
 from openoxide.fileio import fsync_file, require_descriptors
 
 if TYPE_CHECKING:
@@ -314,7 +314,7 @@ def _translation(path: Path, error: Exception) -> Exception:
     # by the text: peewee's exceptions do not carry sqlite_errorcode
     text = str(error)
     if "disk is full" in text:
-        return StoreFullError("the disk that holds the store is full", hint="free some space and try again")
+        return StoreFullError("the disk that holds the store is full", hint=FULL_HINT)
     if "is locked" in text:
         hint = "close what has it open, such as a database browser or a backup, and try again"
         return FailedError(f"{path} is held by another program: {text}", hint=hint)

@@ -25,6 +25,11 @@ class FailedError(OpenOxideError):
     """The command could not be carried out; nothing is half done."""
 
 
+FULL_HINT = (
+    "free some space and try again; `oxide-ctl expire --trash`, then `oxide-ctl prune` takes it from the history"
+)
+
+
 class StoreFullError(OpenOxideError):
     """The disk that holds the store, or the staging folder of a rewind, is full."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from openoxide.errors import FailedError, OpenOxideError, StoreFullError
+from openoxide.errors import FULL_HINT, FailedError, OpenOxideError, StoreFullError
 
 # over the quota is as full as no space: both end when the user frees some
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -119,7 +119,7 @@ def write_errors(what: str, unwritable: type[OpenOxideError] = FailedError) -> I
     except OSError as error:
         require_descriptors(error)
         if error.errno in FULL:
-            raise StoreFullError(f"no space left to write {what}", hint="free some space and try again") from error
+            raise StoreFullError(f"no space left to write {what}", hint=FULL_HINT) from error
         if error.errno in UNWRITABLE:
             raise unwritable(f"{what} cannot be written: {error.strerror}", hint="make it writable") from error
         raise FailedError(f"{what} cannot be written: {error}") from error

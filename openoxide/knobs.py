@@ -106,6 +106,18 @@ def spelled(key: str, value: int | tuple[str, ...]) -> str:
     return f"{value // units[unit]}{unit.upper().replace('IB', 'iB') if unit.endswith('b') else unit}"
 
 
+def size(size_bytes: int) -> str:
+    """``340 B``, ``1.2 KiB``: as people read it."""
+    if size_bytes < 1024:
+        return f"{size_bytes} B"
+    amount, unit = size_bytes / 1024, "KiB"
+    for larger in ("MiB", "GiB", "TiB"):
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:.1f} {unit}"
+
+
 def allowed(key: str) -> str:
     """What ``key`` takes, in words: ``a whole number of ms from 50 to 3600000 (50ms to 1h)``."""
     knob = KNOBS[key]

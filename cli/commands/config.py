@@ -15,7 +15,7 @@ from openoxide.cli.context import Cli
 from openoxide.cli.render import table
 from openoxide.daemon.protocol import printable
 from openoxide.errors import EXIT_DONE, DaemonUnreachableError, FailedError, NotFoundError, RefusedError
-from openoxide.knobs import KNOBS, allowed, spelled
+from openoxide.knobs import KNOBS, allowed, size, spelled
 from openoxide.paths import home_from
 from openoxide.settings import Value
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 EDITOR_HINT = "set VISUAL or EDITOR to an editor that is installed"
 OWN_HELP = "of the project that the working folder (-C) is in, and of no other"
 RESTART = "the daemon that runs takes it up when it is started again: `oxide-ctl stop`, the next command starts it"
+# of a number with its unit
+_MOST_DIGITS = 8
 
 
 def list_all(cli: Cli, *, project: Annotated[bool, typer.Option("--project", help=OWN_HELP)] = False) -> int:
@@ -200,8 +202,12 @@ def _spelled(item: config.Entry) -> str:
 
 def _shown(key: str, value: Value) -> str:
     """``30d``, ``0 (no limit)``: what people read, and may type up to the bracket."""
-    zero = KNOBS[key].zero if value == 0 else ""
-    return printable(spelled(key, value)) + (f" ({zero})" if zero else "")
+    text = printable(spelled(key, value))
+    beside = KNOBS[key].zero if value == 0 else ""
+    # exact, and nobody reads it: 77892389KiB
+    if key.endswith("_bytes") and isinstance(value, int) and len(text) > _MOST_DIGITS:
+        beside = size(value)
+    return text + (f" ({beside})" if beside else "")
 
 
 def _text(value: Value) -> str:

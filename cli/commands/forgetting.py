@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from openoxide.daemon.protocol.checkpoints import ForgetAnswer
 
+TRASH_HELP = "make room: what is in trash leaves the store now, and states of the last day that no checkpoint holds"
+
 
 def forget(
     cli: Cli,
@@ -61,6 +63,7 @@ def expire(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would go, and what stays and why")] = False,
     force: Annotated[bool, typer.Option("--force", help="the clock is right as it is: go by it")] = False,
+    trash: Annotated[bool, typer.Option("--trash", help=TRASH_HELP)] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> int:
     """Do now, in all projects, what the daemon does each hour: checkpoints whose time is over go to trash, automatic ones
@@ -69,13 +72,13 @@ def expire(
     Example: oxide-ctl expire --dry-run
     """
     if not (dry_run or yes):
-        plan = cli.client.expire(dry_run=True, force=force)
+        plan = cli.client.expire(dry_run=True, force=force, trash=trash)
         if plan["retention"]["paused"] and not force:
             raise RefusedError(f"nothing expires: {plan['retention']['why']}", hint=plan["retention"]["hint"])
         need_terminal(cli.out, PLAN_HINT)
         cli.out.show(retention.expire(plan, verbose=cli.out.verbose))
         need_yes(cli.out, "expire?")
-    answer = cli.client.expire(dry_run=dry_run, force=force)
+    answer = cli.client.expire(dry_run=dry_run, force=force, trash=trash)
     cli.out.answer(answer, lambda: cli.out.proposed(retention.expire(answer, verbose=cli.out.verbose)))
     return EXIT_DONE
 

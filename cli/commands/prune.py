@@ -21,8 +21,8 @@ def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would happen")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> int:
-    """Free the bytes that nothing needs any more: states older than a day that no checkpoint holds, and contents that no
-    state names. Every checkpoint stays as it is, those in trash too.
+    """Free the bytes that nothing needs any more: states that no checkpoint holds, older than a day or given up for a quota,
+    and contents that no state names. Every checkpoint stays as it is, those in trash too.
 
     Example: oxide-ctl prune --dry-run
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openoxide import __version__
-from openoxide.checkpoints import journal, sight, store, usage
+from openoxide.checkpoints import expiry, journal, sight, store
 from openoxide.checkpoints.idle import idle_turns
 from openoxide.checkpoints.inventory import Inventory, take_inventory
 from openoxide.checkpoints.staging import find_staging, remove_staging
@@ -95,24 +95,21 @@ def _room_problems(service: Service) -> list[Problem]:
     """Whether what the settings leave to the history is used up."""
     retention = service.settings.retention
     found = spent_problems(service.reserve.size_bytes, service.reserve.free_bytes())
+    if retention.min_free_bytes:
+        free = os.statvfs(service.home.folder)
+        found += reserve_problems(free.f_bavail * free.f_frsize, retention.min_free_bytes)
+    quotas: dict[str | None, tuple[str, str, int]] = {
+        None: ("the whole history", "retention.total_quota_bytes", retention.total_quota_bytes)
+    }
     with service.timeline.database.looking() as db:
-        if retention.min_free_bytes:
-            free = os.statvfs(service.home.folder)
-            found += reserve_problems(free.f_bavail * free.f_frsize, retention.min_free_bytes)
-        if retention.total_quota_bytes:
-            stored = usage.whole_share(db).stored_bytes
-            key = "retention.total_quota_bytes"
-            found += quota_problems("the whole history", key, stored, retention.total_quota_bytes)
-        known = store.worktrees(db)
-        # adding up what projects take reads every version
-        if any(service.settings.of(worktree.root).retention.quota_bytes for worktree in known):
-            for project in projects(db, known, service.settings):
-                found += quota_problems(
-                    ", ".join(project["roots"]),
-                    "retention.quota_bytes",
-                    project["stored_bytes"],
-                    project["quota_bytes"],
-                )
+        for project in projects(db, store.worktrees(db), service.settings, {}):
+            roots = ", ".join(project["roots"])
+            quotas[project["project"]] = (roots, "retention.quota_bytes", project["quota_bytes"])
+    # adding up what is needed reads every version
+    if any(quota for _, _, quota in quotas.values()):
+        used = expiry.used(service.timeline.database, service.clock.now_ms())
+        for whose, (name, key, quota) in quotas.items():
+            found += quota_problems(name, key, used.get(whose, 0), quota)
     return found
 
 

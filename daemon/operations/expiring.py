@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import expiry, heavy, store
@@ -16,7 +17,7 @@ from openoxide.daemon.protocol import printable
 from openoxide.daemon.protocol.checkpoints import ExpireAnswer, ExpiredObject, KeptObject
 from openoxide.daemon.protocol.health import RetentionObject
 from openoxide.daemon.requests import Request, flag
-from openoxide.errors import ConflictError, RefusedError
+from openoxide.errors import ConflictError, RefusedError, StoreFullError
 from openoxide.settings import RetentionSettings
 from openoxide.taken import CAUTIOUS
 
@@ -29,11 +30,13 @@ log = logging.getLogger(__name__)
 _FORCE_HINT = (
     "if the clock is right: `oxide-ctl expire --force` goes by it from now on; `--dry-run` shows what would go"
 )
+_LIMIT_HINT = "`oxide-ctl config set` changes a limit, as the text says; `oxide-ctl du` shows what takes it"
+_GIVEN_UP = "the states of the last day that no checkpoint holds are given up: `oxide-ctl prune` frees what that leaves"
 
 
 def expire(service: Service, request: Request, _report: Reporter) -> ExpireAnswer:
-    """``expire``: of all worktrees. ``force``: the clock is right as it is."""
-    dry_run, force = flag(request, "dry_run"), flag(request, "force")
+    """``expire``: of all worktrees. ``force``: the clock is right as it is; ``trash``: what is in trash goes now."""
+    dry_run, force, trash = flag(request, "dry_run"), flag(request, "force"), flag(request, "trash")
     paused = retention(service)
     if not dry_run:
         if paused["paused"] and not (force and paused["reason"] == "clock"):
@@ -45,14 +48,22 @@ def expire(service: Service, request: Request, _report: Reporter) -> ExpireAnswe
         raise ConflictError("an expire is at work", hint="try again in a moment")
     try:
         # whoever asks gets what is true now
-        plan = Plan() if paused["paused"] and not force else _decide(service, Gauge())[0]
+        plan = Plan() if paused["paused"] and not force else _decide(service, Gauge(), empty_trash=trash)[0]
+        paused["refused"] = _told(plan)
         if not dry_run:
             _leave_out(service, plan)
-        if plan.refused and not dry_run:
-            raise RefusedError(f"nothing was forgotten: {'; '.join(plan.refused)}", hint="correct config.toml")
+            service.refused_limits = tuple(_told(plan))
+        # who wants room gets it, whatever the settings say
+        if plan.refused and not dry_run and not trash:
+            raise RefusedError(f"nothing was forgotten: {printable('; '.join(plan.refused))}", hint=_LIMIT_HINT)
         answer = _answer(service, plan, paused, dry_run=dry_run)
+        if trash and plan.fine:
+            answer["notes"].append(_GIVEN_UP)
         if dry_run:
             return answer
+        # on a full disk the rows go where the WAL is long enough already: what is folded is written over
+        with suppress(StoreFullError):
+            service.timeline.database.fold_beside()
         done = expiry.carry_out(
             service.timeline.database, plan, service.clock.now_ms(), service.holding, service.stop_requested.is_set
         )
@@ -72,9 +83,9 @@ def expire_by_time(service: Service) -> None:
             service.timeline.database, plan, service.clock.now_ms(), service.holding, service.stop_requested.is_set
         )
     # once and not each hour: status tells of it all the time
-    if plan.refused != service.refused_limits:
-        service.refused_limits = plan.refused
-        for text in plan.refused:
+    if (told := tuple(_told(plan))) != service.refused_limits:
+        service.refused_limits = told
+        for text in told:
             log.warning("a limit of the store is not held: %s", text)
     if done.forgotten or done.released:
         causes = Counter(cause.value for cause in (*done.forgotten.values(), *done.released.values()))
@@ -104,7 +115,12 @@ def retention(service: Service) -> RetentionObject:
     return {"paused": bool(why), "reason": reason, "why": why, "hint": hint, "refused": list(service.refused_limits)}
 
 
-def _decide(service: Service, gauge: Gauge) -> tuple[Plan, Gauge]:
+def _told(plan: Plan) -> list[str]:
+    """The limits that are not held, in words."""
+    return [printable(text) for text in (*plan.refused, *plan.unheld)]
+
+
+def _decide(service: Service, gauge: Gauge, *, empty_trash: bool = False) -> tuple[Plan, Gauge]:
     return expiry.survey(
         service.timeline.database,
         service.home.blobs,
@@ -112,6 +128,7 @@ def _decide(service: Service, gauge: Gauge) -> tuple[Plan, Gauge]:
         lambda worktree: retention_of(service, worktree),
         service.clock.now_ms(),
         gauge,
+        empty_trash=empty_trash,
     )
 
 
@@ -141,7 +158,7 @@ def _answer(service: Service, plan: Plan, paused: RetentionObject, *, dry_run: b
         "released": going(dict(plan.release)),
         "kept": [{**_kept(c, plan), "root": roots[c.worktree]} for c in found if c.id in plan.keep],
         "freed_bytes": 0,
-        "notes": list(plan.refused),
+        "notes": [f"a limit is not held: {text}" for text in _told(plan)],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import store
@@ -40,6 +41,7 @@ def forget(service: Service, request: Request, _report: Reporter) -> ForgetAnswe
             store.set_forgotten(db, ids, now_ms)
             if not trusted:
                 doubt(db, ids, now_ms)
+            gone = [replace(checkpoint, forgotten_at_ms=now_ms) for checkpoint in gone]
     return {
         "ok": True,
         "dry_run": dry_run,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from openoxide.checkpoints import rows, store, usage
+from openoxide.checkpoints import expiry, rows, store, usage
 from openoxide.checkpoints.model import STAGING_NAME, Worktree
 from openoxide.checkpoints.timeline import Timeline
 from openoxide.daemon.protocol import path_entry, printable
 from openoxide.daemon.protocol.health import DuAnswer, HomePart, KindUsage, ProjectUsage, WorktreeUsage
 from openoxide.daemon.requests import Request
-from openoxide.db import Transaction
+from openoxide.db import Database, Transaction
 from openoxide.paths import Home
 from openoxide.settings import Settings
 
@@ -69,10 +69,11 @@ def du(service: Service, _request: Request, _report: Reporter) -> DuAnswer:
 def measured(timeline: Timeline, home: Home, settings: Settings, now_ms: int) -> DuAnswer:
     """The whole home: by kind, part by part, by project and by worktree."""
     found = list(_files(home))
+    used = used_of_projects(timeline.database, settings, now_ms)
     with timeline.database.looking() as db:
         known, shares, whole = store.worktrees(db), usage.shares(db), usage.whole_share(db)
         free = usage.freeable(db, now_ms)
-        named, of_projects = usage.frame_bytes(db), projects(db, known, settings)
+        named, of_projects = usage.frame_bytes(db), projects(db, known, settings, used)
         worktrees = [_worktree(db, worktree, shares.get(worktree.id, usage.Share()), now_ms) for worktree in known]
     return {
         "ok": True,
@@ -89,7 +90,16 @@ def measured(timeline: Timeline, home: Home, settings: Settings, now_ms: int) ->
     }
 
 
-def projects(db: Transaction, known: list[Worktree], settings: Settings) -> list[ProjectUsage]:
+def used_of_projects(database: Database, settings: Settings, now_ms: int) -> Mapping[str | None, int]:
+    """What counts against quotas, by project; empty where none has one, since it reads every version."""
+    with database.looking() as db:
+        has_one = any(settings.of(worktree.root).retention.quota_bytes for worktree in store.worktrees(db))
+    return expiry.used(database, now_ms) if has_one else {}
+
+
+def projects(
+    db: Transaction, known: list[Worktree], settings: Settings, used: Mapping[str | None, int]
+) -> list[ProjectUsage]:
     """What each project takes, and may take."""
     roots: dict[str, list[bytes]] = {}
     for worktree in known:
@@ -102,6 +112,7 @@ def projects(db: Transaction, known: list[Worktree], settings: Settings) -> list
             "stored_bytes": shares.get(project, usage.Share()).stored_bytes,
             "unique_bytes": shares.get(project, usage.Share()).unique_bytes,
             "quota_bytes": settings.quota_of(its),
+            "used_bytes": used.get(project),
         }
         for project, its in roots.items()
     ]

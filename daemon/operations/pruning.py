@@ -54,6 +54,7 @@ def prune_store(service: Service, report: Reporter | None = None) -> Pruned:
             now_ms=service.clock.now_ms(),
             clock_trusted=service.clock_mark.look().trusted,
             given_up=_given_up(service),
+            room=lambda: expiry.disk_of(service.home.blobs).free_bytes,
             breathe=_breathing(service, report),
             more_room=service.reserve.release,
             drained=lambda: blobs.leases.drained(DRAIN_SECONDS, service.stop_requested.is_set),
@@ -87,6 +88,7 @@ def _forecast(service: Service, report: Reporter) -> PruneAnswer:
         service.clock.now_ms(),
         clock_trusted=service.clock_mark.look().trusted,
         given_up=_given_up(service),
+        room_bytes=expiry.disk_of(service.home.blobs).free_bytes,
         breathe=_breathing(service, report),
     )
     return {

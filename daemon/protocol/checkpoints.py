@@ -109,7 +109,7 @@ class ForgetAnswer(LetGoAnswer):
 
 
 class ExpiredObject(CheckpointObject):
-    """A checkpoint that goes. ``reason``: expired, thinned, trash_days, quota, total_quota or min_free."""
+    """A checkpoint that goes. ``reason``: expired, thinned, trash_days, quota, total_quota, min_free or emptied."""
 
     root: str
     reason: str

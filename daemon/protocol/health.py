@@ -271,13 +271,16 @@ class KindUsage(TypedDict):
 
 
 class ProjectUsage(TypedDict):
-    """One project, its worktrees together; ``quota_bytes`` 0 is none."""
+    """One project, its worktrees together. ``quota_bytes`` 0 is none; ``used_bytes``: what counts against it, None where no
+    project has one.
+    """
 
     project: str
     roots: list[str]
     stored_bytes: int
     unique_bytes: int
     quota_bytes: int
+    used_bytes: int | None
 
 
 class WorktreeUsage(TypedDict):

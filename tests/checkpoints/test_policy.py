@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from openoxide.checkpoints.limits import limits
 from openoxide.checkpoints.model import Trigger
 from openoxide.checkpoints.policy import (
     Candidate,
@@ -15,7 +16,7 @@ from openoxide.checkpoints.policy import (
     Stretch,
     Tree,
     Why,
-    limits,
+    needed_bytes,
     plan,
     thinned_at,
 )
@@ -168,14 +169,44 @@ class TestAQuota:
             *(candidate(n, 30_000, trigger=Trigger.PROMPT) for n in (6, 7, 8)),
         ]
         stretches = [Stretch(c.number, 10, 1, c.seq, c.seq + 1) for c in held]
+        trees = {1: Tree(project="p", retention=RetentionSettings(), fine=(45, NEWEST.seq))}
         order = []
         for most in (70, 60, 50, 40, 30):
-            found = plan([*held, NEWEST], TREES, NOW, [Limit(Cause.TOTAL_QUOTA, most)], stretches)
+            found = plan([*held, NEWEST], trees, NOW, [Limit(Cause.TOTAL_QUOTA, most)], stretches)
             order += [id_ for id_ in found.release if id_ not in order]
         assert order == ["c4", "c2", "c3", "c5", "c1"]
-        # 3, 5 and 1 are of the last day: nothing is kept for the fine window until the next one that stays, where all has
-        # ended that only they held
-        assert found.fine == {1: 60}
+        # 3, 5 and 1 are of the last day: nothing of it is kept for the fine window any more
+        assert found.fine == {1: NEWEST.seq}
+
+    @pytest.mark.parametrize(
+        ("most", "gone", "fine", "unheld"),
+        [
+            (45, set(), {}, 0),
+            (35, {"c1"}, {}, 0),
+            (25, {"c1"}, {1: 100}, 0),
+            (15, {"c1", "c2"}, {1: 100}, 0),
+            (14, {"c1", "c2"}, {1: 100}, 1),
+        ],
+    )
+    def test_states_of_the_last_day_that_no_checkpoint_holds_go_before_its_checkpoints(self, most, gone, fine, unheld):
+        held = [candidate(1, 2 * DAY), candidate(2, HOUR), candidate(10, 0)]
+        trees = {1: Tree(project="p", retention=RetentionSettings(), fine=(15, 100), root="/src")}
+        stretches = [
+            Stretch(1, 10, 1, 10, 11),  # held by the first alone
+            Stretch(2, 10, 1, 20, 21),  # by the second, and for the fine window
+            Stretch(3, 10, 1, 30, 40),  # for the fine window alone
+            Stretch(4, 10, 1, 95, 102),  # by the newest
+            Stretch(5, 5, 1, 101, 110),  # the fine window is given up to the newest and not further
+        ]
+        found = plan(held, trees, NOW, [Limit(Cause.QUOTA, most, "p")], stretches)
+        assert (set(found.release), dict(found.fine), len(found.unheld)) == (gone, fine, unheld)
+        if unheld:
+            (text,) = found.unheld
+            assert text.startswith("quota_bytes of /src is 14 B, and with pins, ")
+            assert text.endswith(
+                "takes 15 B: `oxide-ctl -C /src config set --project retention.quota_bytes 1MiB` would do"
+            )
+        assert needed_bytes(held, trees, NOW, stretches) == {"p": 45, None: 45}
 
     def test_a_content_that_two_projects_need_is_gone_when_both_let_it_go(self):
         trees = {n: Tree(project=f"p{n}", retention=RetentionSettings()) for n in (1, 2)}

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from openoxide.checkpoints.prunable import (
     FINE_WINDOW_MS,
+    ROOM_BYTES,
     SMALL_PACK_BYTES,
     Author,
     Needs,
@@ -181,7 +182,21 @@ def test_many_small_packs_are_merged():
     assert worth_repacking([*few, pack(99, 100, 100), pack(100, BIG, BIG)]) == [*few, pack(99, 100, 100)]
 
 
-def test_portions_hold_at_most_so_much_unless_one_is_larger():
-    packs = [pack(number, size, 0) for number, size in enumerate([5, 5, 9, 1, 30])]
-    assert portions(packs, 10) == [[0, 1], [2, 3], [4]]
-    assert portions([], 10) == []
+@pytest.mark.parametrize(
+    ("rooms", "expected"),
+    [
+        ([1_000] * 9, [[0, 1, 3], [2]]),  # no more than 10 at once
+        ([7, 5, 8], [[0, 3], [1]]),  # and no more than there is room for, which what went before has made
+        ([0, 0], []),
+        ([-100], []),
+    ],
+)
+def test_portions_write_no_more_at_once_than_there_is_room_for(rooms, expected):
+    packs = [pack(number, 20, live) for number, live in enumerate([4, 4, 9, 1])]
+    left = iter(rooms)
+    found = portions(packs, 10, lambda: ROOM_BYTES + next(left) * 5 // 4)
+    assert [[use.number for use in portion] for portion in found] == expected
+
+
+def test_what_is_dead_needs_no_room():
+    assert [*portions([pack(1, 20, 0)], 10, lambda: 0)] == [[pack(1, 20, 0)]]

@@ -168,6 +168,11 @@ def test_without_a_terminal_somebody_has_to_name_the_editor(run, home, monkeypat
     assert list(home.iterdir()) == []
 
 
+def test_a_size_that_no_large_unit_holds_is_said_as_people_read_it_too(run):
+    shown = run("config", "set", "retention.total_quota_bytes", "79761806336").text
+    assert "retention.total_quota_bytes = 77892389KiB (74.3 GiB)" in shown
+
+
 def test_unset_brings_the_default_back(run, home):
     run("config", "set", "retention.ttl_days", "90")
 

@@ -100,7 +100,7 @@ def test_a_quota_that_nothing_fits_into_is_refused(machine, project):
     sealed(machine)
     machine.json("config", "set", "retention.quota_bytes", "1MB")
     age(machine, 2)
-    assert "quota_bytes is 1000000, and the newest" in machine.failure("expire", "--yes", code=8)["message"]
+    assert "is 976.6 KiB, and the newest" in machine.failure("expire", "--yes", code=8)["message"]
     assert len(machine.json("log")["items"]) == 5
 
 

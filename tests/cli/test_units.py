@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from openoxide.cli.units import ago, closely, coarse, count, duration, local, localised, nearest, size, span_ms, until
+from openoxide.cli.units import ago, closely, coarse, count, duration, local, localised, nearest, span_ms, until
 from openoxide.clock import rfc3339
 from openoxide.errors import UsageError
+from openoxide.knobs import size
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000

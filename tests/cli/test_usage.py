@@ -82,7 +82,7 @@ def test_what_is_stored_where():
            1.0 KiB   3%  *
 
         about 10.0 KiB is needed by nothing any more; `oxide-ctl prune` frees it
-        about 30.0 KiB is held by trash alone: it can go when its checkpoints have left that
+        about 30.0 KiB is held by trash alone: `oxide-ctl expire --trash` empties it, `oxide-ctl prune` frees that
     """)
 
 
@@ -110,16 +110,27 @@ def test_people_see_bars():
 
 
 def test_a_quota_and_what_a_rewind_left_are_told():
-    quota = {"project": "app", "roots": ["/src/app", "/src/b"], "stored_bytes": 3 * KIB, "unique_bytes": 0}
+    quota = {
+        "project": "app",
+        "roots": ["/src/app", "/src/b"],
+        "stored_bytes": 3 * KIB,
+        "unique_bytes": 0,
+        "used_bytes": None,
+    }
     text = usage.du(
         answer(
             worktree(staging_bytes=4 * KIB),
-            projects=[{**quota, "quota_bytes": 2 * KIB}, {**quota, "quota_bytes": 0}],
+            projects=[
+                {**quota, "quota_bytes": 2 * KIB},
+                {**quota, "quota_bytes": 4 * KIB, "used_bytes": KIB},
+                {**quota, "quota_bytes": 0},
+            ],
         )
     )
 
     assert "quota of /src/app, /src/b: 3.0 KiB of 2.0 KiB (150%)\n" in text
-    assert text.count("quota") == 1
+    assert "quota of /src/app, /src/b: 1.0 KiB of 4.0 KiB (25%)\n" in text
+    assert text.count("quota") == 2
     assert "in the tree itself: 4.0 KiB in .openoxide-staging" in text
 
 
@@ -162,6 +173,7 @@ def test_what_others_named_reaches_the_screen_escaped():
         ({"dry_run": True}, "plan: free about 5.0 MiB (3 old states, 2 contents, 1 pack)\na note"),
         ({}, "5.0 MiB freed (3 old states, 2 contents, 1 pack)\na note"),
         ({"versions": 0, "contents": 0, "packs": 0, "notes": []}, "nothing to free"),
+        ({"freed_bytes": 0, "versions": 0, "contents": 0, "packs": 7, "notes": []}, "nothing to free"),
         ({"versions": 0, "contents": 0, "packs": 0, "notes": [], "dry_run": True}, "plan: nothing to free"),
         (
             {"damaged": 1, "versions": 0, "contents": 0, "notes": []},

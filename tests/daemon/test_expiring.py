@@ -16,6 +16,7 @@ from openoxide.daemon.watched import Label
 from openoxide.errors import ConflictError, NotFoundError, RefusedError
 from openoxide.settings import RetentionSettings
 from openoxide.taken import CAUTIOUS, Taken
+from tests.daemon.aged import record, write
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -327,12 +328,76 @@ class TestAQuota:
     def test_one_that_nothing_fits_into_is_refused(self, box, clock):
         retain(box, quota_bytes=1)
         clock.advance(2 * DAY_MS)
-        with pytest.raises(RefusedError, match="quota_bytes is 1, and the newest checkpoints alone take"):
+        with pytest.raises(RefusedError, match=r"quota_bytes of .* is 1 B, and the newest checkpoints alone take 2 B"):
             expire(box)
-        assert "quota_bytes" in expire(box, dry_run=True)["notes"][0]
+        # at once, not when the job has run
+        (told,) = box.call("status")["retention"]["refused"]
+        assert "config set --project retention.quota_bytes 1MiB" in told
+        assert told in expire(box, dry_run=True)["notes"][0]
         expire_by_time(box.service)
         assert len(listed(box)) == 11
         assert "quota_bytes" in box.call("status")["retention"]["refused"][0]
+
+    def test_what_is_kept_for_the_last_day_alone_goes_too_and_then_it_is_held(self, box):
+        """No checkpoint of the last day has to go for that; expire, prune and du go by one sum."""
+        for number in range(10, 14):
+            write(box, "big", _noise(number))
+            record(box)
+        (box.root / "big").unlink()
+        box.checkpoint()
+        retain(box, quota_bytes=600_000)
+        assert [p["kind"] for p in box.call("doctor")["problems"] if "quota" in p["kind"]] == ["quota_exceeded"]
+
+        answer = expire(box)
+        box.call("prune")
+
+        assert (answer["released"], answer["notes"]) == ([], [])
+        (project,) = box.call("du")["projects"]
+        assert 500_000 < project["used_bytes"] == project["stored_bytes"] < 520_000
+        assert [p["kind"] for p in box.call("doctor")["problems"] if "quota" in p["kind"]] == []
+        assert is_sound(box)
+
+    def test_room_is_made_by_hand_out_of_the_trash_and_the_last_day(self, box):
+        """Whatever else: a limit that cannot be held does not stand in the way."""
+        write(box, "big", _noise(10))
+        record(box)
+        (box.root / "big").unlink()
+        box.checkpoint()
+        box.call("forget", checkpoints=[str(number) for number in (6, 7, 8)])
+        retain(box, quota_bytes=1)
+        before, plan = box.call("du"), expire(box, dry_run=True, trash=True)
+        assert box.call("du") == before
+
+        answer = expire(box, trash=True)
+        box.call("prune")
+
+        assert {**answer, "dry_run": True} == plan
+        assert reasons(answer, "released") == dict.fromkeys((6, 7, 8), "emptied")
+        assert answer["forgotten"] == []
+        assert "prune" in answer["notes"][-1]
+        assert listed(box, all=True) == [12, 11, 10, 9, 5, 4, 3, 2, 1]
+        # 9 and 10 hold one content of 100,000 bytes each, and nothing else is left of the six
+        assert 200_000 < box.call("du")["projects"][0]["used_bytes"] < 220_000
+        assert box.call("du")["projects"][0]["stored_bytes"] < 220_000
+        assert is_sound(box)
+
+    def test_one_that_pins_exceed_is_said_everywhere(self, box, clock):
+        for number in (6, 7, 8):
+            box.call("pin", checkpoint=str(number))
+        clock.advance(2 * DAY_MS)
+        retain(box, quota_bytes=150_000)
+
+        answer = expire(box)
+
+        assert set(numbers(answer["released"])) == {1, 2, 3, 4, 5, 9, 10}
+        (note,) = answer["notes"]
+        assert "is 146.5 KiB, and with pins" in note
+        assert "takes 293.0 KiB: `oxide-ctl -C" in note
+        (told,) = box.call("status")["retention"]["refused"]
+        assert told in note
+        found = {p["kind"]: p["message"] for p in box.call("doctor")["problems"]}
+        assert "takes 293.0 KiB of its quota of 146.5 KiB" in found["quota_exceeded"]
+        assert told in found["limit_refused"]
 
     def test_more_free_space_than_the_disk_has_takes_nothing(self, box, clock):
         clock.advance(2 * DAY_MS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from openoxide.clock import rfc3339
 from openoxide.errors import NotFoundError, UsageError
 from openoxide.settings import RetentionSettings, Settings
 from tests.kit import FakeClock
@@ -54,7 +55,11 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(box):
     plan = forget(box, 2, 5, dry_run=True)
 
     assert listed(box) == [5, 4, 3, 2, 1]
-    assert {**forget(box, 2, 5), "dry_run": True} == plan
+    answer = forget(box, 2, 5)
+    # only what was done has a time
+    (planned,), (done,) = plan["forgotten"], answer["forgotten"]
+    assert (planned["forgotten_at"], done["forgotten_at"]) == (None, rfc3339(box.clock.now_ms()))
+    assert {**answer, "dry_run": True, "forgotten": [{**done, "forgotten_at": None}]} == plan
 
 
 def test_a_name_that_names_nothing_stops_the_whole(box):

@@ -9,6 +9,8 @@ from contextlib import closing
 
 import pytest
 
+from openoxide.checkpoints import expiry
+from openoxide.checkpoints.policy import Disk
 from openoxide.errors import ConflictError
 from tests.daemon.aged import DAY_MS, age, problems, record, release, sql, write
 from tests.kit import FakeClock, diff_trees, tree_of
@@ -73,6 +75,30 @@ class TestWhatGoes:
         assert not diff_trees(
             before, tree_of(box.home.folder, skip={b"oxided.sock", b"timeline.db-shm", b"timeline.db-wal"})
         )
+
+    def test_no_more_is_written_than_the_disk_has_room_for(self, box, monkeypatch):
+        write(box, "keep", content(100, 1 << 20))
+        write(box, "f", content(0, 1 << 20))
+        box.watch()
+        (box.root / "f").unlink()
+        box.checkpoint()
+        release(box, 1)
+        age(box)
+        free = 5 << 20
+        monkeypatch.setattr(expiry, "disk_of", lambda _: Disk(1 << 30, free))
+        before, plan = sorted(box.home.blobs.iterdir()), box.call("prune", dry_run=True)
+        answer = box.call("prune")
+        assert sorted(box.home.blobs.iterdir()) == before
+        assert (plan["packs"], answer["packs"]) == (0, 0)
+        for told in (plan, answer):
+            assert "1 of the packs stay as they are: to write the smallest anew takes 1.0 MiB" in told["notes"][-1]
+            assert "5.0 MiB are free" in told["notes"][-1]
+
+        free = 6 << 20
+        plan, stored_before = box.call("prune", dry_run=True), stored(box)
+        assert box.call("prune")["packs"] == 1
+        assert abs(stored_before - stored(box) - plan["freed_bytes"]) < 20_000
+        assert problems(box) == []
 
     def test_within_a_day_everything_stays(self, box):
         write(box, "f", content(0))

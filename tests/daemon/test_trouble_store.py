@@ -171,6 +171,31 @@ def test_what_found_no_space_is_recorded_by_itself_when_there_is_some(tmp_path):
         assert box.call("status")["worktrees"][0]["state"] == "watching"
 
 
+@with_own_mounts
+def test_a_full_disk_is_made_room_on_by_hand(tmp_path):
+    disk = small_disk(tmp_path / "home", "40m")
+    with Box(tmp_path) as box:
+        box.watch()
+        for number in range(6):
+            write(box.root / "file", random.Random(number).randbytes(1 << 20))
+            box.checkpoint()
+        write(box.root / "file", "last")
+        box.checkpoint()
+        box.call("forget", checkpoints=[str(number) for number in range(2, 7)])
+        ballast = fill(disk)
+
+        box.call("expire", trash=True)
+        box.call("prune")
+
+        # a pack of which something lives is written anew once there is room for that
+        assert [item["number"] for item in box.call("log", all=True)["items"]] == [8, 7, 1]
+        assert damage(box) == []
+        ballast.unlink()
+        box.call("prune")
+        assert sum(pack.stat().st_size for pack in box.home.blobs.glob("*.pack")) < 3 << 20
+        assert damage(box) == []
+
+
 # A clock that jumps
 
 

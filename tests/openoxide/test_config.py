@@ -520,3 +520,41 @@ def test_any_changes_leave_what_a_dictionary_would(tmp_path_factory, changes):
         assert {entry.key: entry.value for entry in config.entries(home, root)} == holding
         settings = load_settings(home.config)
         assert flat(settings if root is None else settings.of(os.fsencode(root))) == holding
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "root", "left"),
+    [
+        ("[retention]\nttl_days = 3\n", "retention.ttl_days", None, ""),
+        ("[retention.thin]\nall_days = 3\n", "retention.thin.all_days", None, ""),
+        ("# mine\n[retention]\nttl_days = 3\n# why\n", "retention.ttl_days", None, "# mine\n[retention]\n# why\n"),
+        (
+            "[retention]\nttl_days = 3\ntrash_days = 2\n",
+            "retention.ttl_days",
+            None,
+            "[retention]\ntrash_days = 2\n",
+        ),
+        ('[project."/p".retention]\nttl_days = 3\n', "retention.ttl_days", "/p", ""),
+    ],
+)
+def test_no_empty_table_is_left(home, text, key, root, left):
+    home.folder.mkdir(exist_ok=True)
+    home.config.write_text(text)
+    config.unset(home, key, root)
+    assert home.config.read_text() == left
+
+
+@pytest.mark.parametrize(
+    ("key", "similar"),
+    [
+        ("retention.ttl", ["retention.ttl_days"]),
+        ("ttl_days", ["retention.ttl_days"]),
+        ("retention.quota_byte", ["retention.quota_bytes"]),
+        ("retention.nothing", []),
+        ("capture.x", []),
+    ],
+)
+def test_only_what_is_spelled_alike_is_proposed(key, similar):
+    with pytest.raises(UsageError) as raised:
+        config.require_known(key)
+    assert [word for word in raised.value.hint.replace("?", "").split() if "." in word] == similar
