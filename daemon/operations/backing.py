@@ -144,12 +144,21 @@ def _checkpoints(service: Service) -> int:
 
 
 def restore_home(request: Request, report: Reporter) -> RestoreHomeAnswer:
-    """``restore-home``. ``dry_run`` reads all of the backup, and writes nothing; ``planned`` does not even read it."""
+    """``restore-home``. ``dry_run`` reads all of the backup, writes nothing and needs no free place; ``planned`` does not even
+    read it.
+    """
     source, home = Path(os.fsdecode(path(request, "source"))), Home(Path(os.fsdecode(path(request, "home"))))
     made = read_list(source)
     require_known(made)
+    notes = []
     with write_errors(f"the home {home.folder}"):
-        require_room(home)
+        try:
+            require_room(home)
+        except RefusedError as error:
+            # a backup is to be tried while the home that it is of is there
+            if not flag(request, "dry_run"):
+                raise
+            notes.append(f"as it is, it would be refused: {error.message}; {error.hint}")
     answer: RestoreHomeAnswer = {
         "ok": True,
         "dry_run": flag(request, "dry_run"),
@@ -161,7 +170,7 @@ def restore_home(request: Request, report: Reporter) -> RestoreHomeAnswer:
         "files": len(made.files),
         "bytes": made.size,
         "worktrees": [],
-        "notes": [],
+        "notes": notes,
     }
     if flag(request, "planned"):
         return answer

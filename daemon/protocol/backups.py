@@ -41,7 +41,9 @@ class RestoredWorktree(TypedDict):
 
 
 class RestoreHomeAnswer(TypedDict):
-    """``restore-home``; made by the command line, since no daemon has the home yet. ``from_home``: where it was."""
+    """``restore-home``; made by the command line, since no daemon has the home yet. ``from_home``: where it was. ``notes``: of
+    a dry run, that the place is taken.
+    """
 
     ok: bool
     dry_run: bool

@@ -374,6 +374,19 @@ def test_a_dry_run_reads_all_of_it_and_writes_nothing(source, home):
     assert list(home.parent.iterdir()) == []
 
 
+def test_a_dry_run_needs_no_free_place_and_says_that_it_is_taken(box, source):
+    before = tree_of(source)
+    answer = restore(source, box.home.folder, dry_run=True)
+    (note,) = answer["notes"]
+    assert answer["home"] == str(box.home.folder)
+    assert f"{box.home.folder} is not empty" in note
+    assert f"mv {box.home.folder} {box.home.folder}.before" in note
+    assert tree_of(source) == before
+    (source / "timeline.db").write_bytes(b"")
+    with pytest.raises(StoreDamagedError, match="is not what was backed up"):
+        restore(source, box.home.folder, dry_run=True)
+
+
 @pytest.mark.parametrize("dry_run", [True, False])
 @pytest.mark.parametrize("name", ["timeline.db", "config.toml", "projects/kkkk/memory/MEMORY.md", "*.pack", "big/*"])
 @pytest.mark.parametrize("how", ["flip", "cut", "gone", "link", "fifo"])
