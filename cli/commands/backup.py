@@ -34,7 +34,7 @@ def backup(
     cli.out.answer(answer, lambda: backups.backup(answer, verbose=cli.out.verbose))
     for note in answer["notes"]:
         cli.out.note(f"note: {note}")
-    return EXIT_PARTIAL if answer["skipped"] else EXIT_DONE
+    return EXIT_PARTIAL if answer["skipped"] or answer["damaged"] else EXIT_DONE
 
 
 def restore_home(

@@ -93,6 +93,8 @@ BACKED_UP = {
     "free_bytes": 9_000_000_000,
     "checkpoints": 31,
     "same_disk": False,
+    "mended": [],
+    "damaged": 0,
     "skipped": [],
     "notes": [],
 }

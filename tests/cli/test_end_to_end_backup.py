@@ -161,6 +161,17 @@ def test_a_damaged_backup_is_told_with_seven(machine, project, tmp_path):
     assert not (tmp_path / "home").exists()
 
 
+def test_a_damaged_home_is_backed_up_with_three(machine, project, tmp_path):
+    (pack,) = (machine.home / "blobs").glob("*.pack")
+    data = bytearray(pack.read_bytes())
+    data[-1] ^= 1
+    pack.write_bytes(data)
+    ended = machine.run("backup", str(tmp_path / "disk"))
+    assert ended.code == 3
+    assert b"DAMAGED 1 content" in ended.out
+    assert b"check --read-data" in ended.err
+
+
 @pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 8)])
 def test_on_a_terminal_it_asks_after_the_plan(terminal, openoxide_home, tmp_path, typed, code):
     store_folder = tmp_path / "old home"
