@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         WindowAnswer,
         WriterObject,
     )
-    from openoxide.daemon.protocol.health import GapObject, IdleTurnObject, StatusAnswer, WorktreeStatus
+    from openoxide.daemon.protocol.health import DaemonObject, GapObject, IdleTurnObject, StatusAnswer, WorktreeStatus
     from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer, PauseAnswer, ProjectItem, WatchAnswer
     from openoxide.daemon.protocol.rewinds import LateEntry, OperationItem
 
@@ -182,7 +182,7 @@ def status(answer: StatusAnswer, now: datetime, *, verbose: bool = False) -> str
         ("daemon", f"{daemon['version']}, pid {daemon['pid']}, up {duration(daemon['uptime_ms'])}"),
         ("memory", size(daemon["rss_bytes"])),
         ("home", daemon["home"]),
-        ("store", size(daemon["store_bytes"]) + ("" if daemon["store_writable"] else ", READ-ONLY")),
+        ("store", size(daemon["store_bytes"]) + ("" if daemon["store_writable"] else f", {_unwritten(daemon)}")),
         *(("problem", problem) for problem in daemon["problems"]),
         *retention.status(answer, now, verbose=verbose),
     )
@@ -191,6 +191,11 @@ def status(answer: StatusAnswer, now: datetime, *, verbose: bool = False) -> str
     for worktree in answer["worktrees"]:
         lines += ["", printable(worktree["root"]), *(f"  {line}" for line in _worktree(worktree, now))]
     return "\n".join(lines)
+
+
+def _unwritten(daemon: DaemonObject) -> str:
+    # what else it is, a problem of its own says
+    return {"store_full": "DISK FULL", "store_read_only": "READ-ONLY"}.get(daemon["store_trouble"], "NOT WRITTEN")
 
 
 def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:

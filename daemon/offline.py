@@ -168,6 +168,7 @@ def _status(timeline: Timeline, folder: str) -> dict[str, Any]:
         "home": printable(folder),
         "store_bytes": 0,
         "store_writable": False,
+        "store_trouble": StoreReadOnlyError.kind,
         "problems": [problem],
     }
     return {"ok": True, "daemon": daemon, "worktrees": worktrees}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Set
+from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -184,7 +184,7 @@ def _unsettled(service: Service, doomed: Doomed) -> OpenOxideError | None:
     )
 
 
-def _standing_still(answer: PurgeAnswer, doomed: Doomed, standing: Set[tuple[int, bytes]]) -> OpenOxideError | None:
+def _standing_still(answer: PurgeAnswer, doomed: Doomed, standing: set[tuple[int, bytes]]) -> OpenOxideError | None:
     items = [item for item in answer["paths"] if item["standing"]]
     if not items:
         return None
@@ -201,7 +201,7 @@ def _standing_still(answer: PurgeAnswer, doomed: Doomed, standing: Set[tuple[int
     )
 
 
-def _unhindered(doomed: Doomed, standing: Set[tuple[int, bytes]]) -> list[bytes]:
+def _unhindered(doomed: Doomed, standing: set[tuple[int, bytes]]) -> list[bytes]:
     """What was named, is not standing, and never had a content that stands anywhere."""
     here, contents, hindered = doomed.wanted.worktree, defaultdict[bytes, set[BlobHash | None]](set), set()
     for version in doomed.versions:

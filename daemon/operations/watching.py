@@ -245,7 +245,8 @@ def _whereabouts(db: Transaction, known: list[Worktree]) -> dict[int, list[Looka
 def status(service: Service, _request: Request, _report: Reporter) -> StatusAnswer:
     """The daemon and the health of each watched worktree."""
     service.end_due_pauses()
-    troubles = sorted({watched.trouble for watched in service.all_watched() if watched.trouble})
+    troubled = [watched for watched in service.all_watched() if watched.trouble]
+    troubles = sorted({watched.trouble for watched in troubled})
     return {
         "ok": True,
         "daemon": {
@@ -257,6 +258,7 @@ def status(service: Service, _request: Request, _report: Reporter) -> StatusAnsw
             "store_bytes": _folder_bytes(service.home.folder),
             "store_writable": not troubles,
             "reserve_bytes": service.reserve.size_bytes,
+            "store_trouble": min((watched.trouble_kind for watched in troubled), default=""),
             "problems": [
                 *filter(None, [service.config_trouble()]),
                 *(problem.message for problem in purge_problems(waits=service.purge_waits)),
