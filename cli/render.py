@@ -179,8 +179,8 @@ def status(answer: StatusAnswer, now: datetime, *, verbose: bool = False) -> str
     """The daemon's health and each worktree's; with ``verbose`` also the jobs that are well."""
     daemon = answer["daemon"]
     lines = _fields(
-        ("daemon", f"{daemon['version']}, pid {daemon['pid']}, up {duration(daemon['uptime_ms'])}"),
-        ("memory", size(daemon["rss_bytes"])),
+        ("daemon", _process(daemon)),
+        ("memory", size(daemon["rss_bytes"]) if daemon["pid"] else ""),
         ("home", daemon["home"]),
         ("store", size(daemon["store_bytes"]) + ("" if daemon["store_writable"] else f", {_unwritten(daemon)}")),
         *(("problem", problem) for problem in daemon["problems"]),
@@ -191,6 +191,12 @@ def status(answer: StatusAnswer, now: datetime, *, verbose: bool = False) -> str
     for worktree in answer["worktrees"]:
         lines += ["", printable(worktree["root"]), *(f"  {line}" for line in _worktree(worktree, now))]
     return "\n".join(lines)
+
+
+def _process(daemon: DaemonObject) -> str:
+    if not daemon["pid"]:
+        return "none runs: it could record nothing"
+    return f"{daemon['version']}, pid {daemon['pid']}, up {duration(daemon['uptime_ms'])}"
 
 
 def _unwritten(daemon: DaemonObject) -> str:

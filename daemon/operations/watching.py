@@ -255,7 +255,7 @@ def status(service: Service, _request: Request, _report: Reporter) -> StatusAnsw
             "uptime_ms": max(0, service.clock.now_ms() - service.started_ms),
             "rss_bytes": _rss_bytes(),
             "home": printable(str(service.home.folder)),
-            "store_bytes": _folder_bytes(service.home.folder),
+            "store_bytes": folder_bytes(service.home.folder),
             "store_writable": not troubles,
             "reserve_bytes": service.reserve.size_bytes,
             "store_trouble": min((watched.trouble_kind for watched in troubled), default=""),
@@ -371,7 +371,7 @@ def _rss_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _folder_bytes(folder: Path) -> int:
+def folder_bytes(folder: Path) -> int:
     """Bytes on disk; the store is a few large files."""
     total = 0
     for directory, _, names in os.walk(folder):

@@ -8,8 +8,9 @@ from openoxide.daemon.protocol import PathEntry
 
 
 class DaemonObject(TypedDict):
-    """The daemon itself. ``reserve_bytes``: what is kept for a rewind on a full disk, 0 where it is used up or not made yet.
-    ``store_trouble``: the kind of the error for which ``store_writable`` is false.
+    """The daemon itself. ``pid`` 0: none runs, and whoever asks has looked for itself. ``reserve_bytes``: what is kept for a
+    rewind on a full disk, 0 where it is used up or not made yet. ``store_trouble``: the kind of the error for which
+    ``store_writable`` is false.
     """
 
     pid: int
