@@ -89,7 +89,8 @@ def _backup(service: Service, target: Path, report: Reporter, *, dry_run: bool) 
         report({"stage": stage, "done": done, "total": max(done, total), "bytes": size})
 
     # whoever waits for a checkpoint is not to wait for the other disk
-    with service.timeline.blobs.leases.holding(), gentle_io():
+    blobs = service.timeline.blobs
+    with blobs.leases.holding(), gentle_io():
         made = back_up(
             database,
             service.home,
@@ -107,7 +108,7 @@ def _backup(service: Service, target: Path, report: Reporter, *, dry_run: bool) 
     answer["mended"] += [path_entry(os.fsencode(name)) for name in made.bad]
     # behind the lease: what is read is the copies
     with gentle_io():
-        breath = Breath("backup", service.stop_requested.is_set)
+        breath = Breath("backup", service.stop_requested.is_set, lambda: blobs.is_adding)
         answer["damaged"] = damaged_contents(target, made.list, breath, partial(progress, "reading"))
     answer["notes"] += [DAMAGED] if answer["damaged"] else []
     return answer
