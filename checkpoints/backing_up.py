@@ -10,17 +10,16 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from openoxide.checkpoints import backup_folder, stored
+from openoxide.checkpoints import backup_folder
 from openoxide.checkpoints.backup_list import (
     CONFIGS,
     DATABASE,
     LIST,
-    PROJECTS,
     BackedUp,
     BackupList,
     Seen,
@@ -28,10 +27,12 @@ from openoxide.checkpoints.backup_list import (
     fresh_name,
     is_name,
 )
+from openoxide.checkpoints.backup_sizes import memory_names, store_sizes
 from openoxide.checkpoints.hashing import Hasher, blob_hash
 from openoxide.checkpoints.model import BlobHash
-from openoxide.checkpoints.packs import BIG, pack_name
+from openoxide.checkpoints.packs import BIG, Packs
 from openoxide.checkpoints.schema import check_version
+from openoxide.checkpoints.verifying import Check, Reading
 from openoxide.db import Database, Transaction
 from openoxide.errors import OpenOxideError, RefusedError, StoreDamagedError
 from openoxide.fileio import fsync_folder, read_regular, replace_file, write_all, write_errors
@@ -49,22 +50,15 @@ Report = Callable[[int, int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What a run did. ``skipped``: files of the memory directories that could not be read, with the reason."""
+    """What a run did. ``skipped``: files of the memory directories that could not be read, with the reason. ``bad``: names of
+    copies that were not what the list said any more, and are not there now: most were copied anew.
+    """
 
     list: BackupList
     copied: int
     copied_bytes: int
     skipped: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Needed:
-    """What a backup has to hold, and what of that would have to be copied now."""
-
-    files: int
-    bytes: int
-    copied: int
-    copied_bytes: int
+    bad: Sequence[str]
 
 
 def home_number(database: Database) -> int:
@@ -77,51 +71,6 @@ def home_number(database: Database) -> int:
 def forget_home_number(db: Transaction) -> None:
     """From here on it is a home of its own."""
     db.execute_sql("delete from meta where key = 'home'")
-
-
-def needed(database: Database, home: Home, before: BackupList | None) -> Needed:
-    """What a backup takes, judged by names and sizes. Only reads."""
-    with database.reading() as db:
-        sizes = store_sizes(db)
-        (pages,), (page_bytes,) = (db.execute_sql(f"pragma {name}").fetchone() for name in ("page_count", "page_size"))
-    known = before.by_name if before else {}
-    changing = {DATABASE: pages * page_bytes}
-    for name in (*CONFIGS, *_memory_names(home)[0]):
-        with suppress(OSError):
-            changing[name] = os.stat(home.folder / name).st_size
-    # a pack that has grown is copied as a whole: nothing is ever added to a file that the list before names
-    new = {name: size for name, size in sizes.items() if name not in known or known[name].size < size} | changing
-    return Needed(
-        files=len(sizes) + len(changing),
-        bytes=sum(sizes.values()) + sum(changing.values()),
-        copied=len(new),
-        copied_bytes=sum(new.values()),
-    )
-
-
-def store_sizes(db: Transaction) -> dict[str, int]:
-    """How many bytes of which files of the content store the rows name."""
-    packs = {f"blobs/{pack_name(number)}": size for number, size in stored.pack_sizes(db).items()}
-    return packs | {f"blobs/{BIG}/{name.hex()}": size for name, size in stored.big_sizes(db).items()}
-
-
-def _memory_names(home: Home) -> tuple[list[str], dict[str, str]]:
-    """Every regular file of the memory directories (a link is not followed, and is not one); and the folders that may not
-    be read, with the reason.
-    """
-    found, shut = [], {}
-
-    def unread(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):  # most homes have none, and one may go meanwhile
-            shut[os.path.relpath(error.filename, home.folder)] = error.strerror or str(error)
-
-    for folder, _, names in os.walk(home.folder / PROJECTS, onerror=unread):
-        for name in names:
-            path = Path(folder) / name
-            with suppress(OSError):  # gone meanwhile
-                if stat.S_ISREG(path.lstat().st_mode):
-                    found.append(str(path.relative_to(home.folder)))
-    return sorted(found), shut
 
 
 def back_up(
@@ -157,7 +106,31 @@ def back_up(
                 backup_folder.give_up(target, made_run(before), before)
             raise
         backup_folder.settle(target, made)
-    return Made(list=made, copied=run.copied, copied_bytes=run.copied_bytes, skipped=run.skipped)
+        backup_folder.touch_list(target)
+    return Made(list=made, copied=run.copied, copied_bytes=run.copied_bytes, skipped=run.skipped, bad=run.bad)
+
+
+def damaged_contents(target: Path, made: BackupList, breathe: Breathe, report: Report) -> int:
+    """How many contents of the files that this run brought are not what their names say. The copies are read, as a restored
+    home would read them.
+    """
+    fresh = frozenset(entry.name for entry in made.files if entry.fresh)
+    home = Home(target)
+    database = Database(home.timeline_db, read_only=True, immutable=True)
+    packs = Packs(home.blobs, 0)
+    try:
+        check = Check(
+            database=database,
+            home=home,
+            reading=Reading(),
+            files=fresh,
+            breathe=breathe,
+            progress=lambda _, done, total, size: report(done, total, size),
+        )
+        return len({found.blobs or found.object for found in check.contents(packs)})
+    finally:
+        packs.close()
+        database.close()
 
 
 def made_run(before: BackupList | None) -> int:
@@ -182,13 +155,15 @@ class _Run:
         self._entries: dict[str, BackedUp] = {}
         self.copied = self.copied_bytes = 0
         self.skipped: dict[str, str] = {}
+        self.bad: list[str] = []
+        self._listed_ns = backup_folder.listed_ns(target) if before else 0
 
     def copy(self) -> int:
         """Everything that is not there yet, durable; the schema version of the database."""
         schema = self._copy_database()
         with self._reading_copy() as copy, copy.reading() as db:
             sizes = store_sizes(db)
-        memory, shut = _memory_names(self._home)
+        memory, shut = memory_names(self._home)
         self._total = len(sizes) + len(memory) + len(CONFIGS) + 1
         for folder in ("blobs", f"blobs/{BIG}"):
             backup_folder.make_below(self._target, folder)
@@ -349,13 +324,14 @@ class _Run:
         """What is in folders that may not be read now stays as it was kept before."""
         self.skipped |= folders
         for name, known in self._known.items():
-            if any(name.startswith(f"{folder}/") for folder in folders):
+            if any(name.startswith(f"{folder}/") for folder in folders) and self._has(known):
                 self._keep(known)
 
     def _skip(self, name: str, reason: str) -> None:
         self.skipped[name] = reason
-        if name in self._known:  # what was kept of it before is better than nothing
-            self._keep(self._known[name])
+        known = self._known.get(name)
+        if known and self._has(known):  # what was kept of it before is better than nothing
+            self._keep(known)
 
     def _keep(self, known: BackedUp) -> None:
         self._entries[known.name] = replace(known, fresh=False)
@@ -383,12 +359,15 @@ class _Run:
         return self._target / fresh_name(name, self._run)
 
     def _has(self, known: BackedUp) -> bool:
-        """Whether the copy is there, as long as it has to be; what is in it is known when it is brought back."""
-        try:
-            found = (self._target / known.name).lstat()
-        except OSError:
-            return False
-        return stat.S_ISREG(found.st_mode) and found.st_size >= known.size
+        """Whether the copy is there, and is what the list says. Read only where it was touched since that was finished."""
+        found = backup_folder.copy_at(self._target / known.name, known.size)
+        if found and (
+            found.st_ctime_ns <= self._listed_ns or backup_folder.is_whole(self._target, known, self._breathe)
+        ):
+            return True
+        if known.name not in self.bad:
+            self.bad.append(known.name)
+        return False
 
 
 def _seen(found: os.stat_result) -> Seen:

@@ -5,13 +5,26 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from openoxide.checkpoints.backup_list import LIST, PROJECTS, STARTED, BackupList, decode, fresh_name, is_name, run_of
+from openoxide.checkpoints.backup_list import (
+    LIST,
+    PROJECTS,
+    STARTED,
+    BackedUp,
+    BackupList,
+    decode,
+    fresh_name,
+    is_name,
+    run_of,
+)
+from openoxide.checkpoints.hashing import Hasher
 from openoxide.errors import FailedError, NotFoundError, RefusedError
-from openoxide.fileio import fsync_folder, read_regular, replace_file
+from openoxide.fileio import fsync_folder, read_regular, replace_file, require_descriptors
+
+_CHUNK = 1 << 20
 
 
 def read_list(target: Path) -> BackupList:
@@ -119,6 +132,43 @@ def drop_unfinished(target: Path, before: BackupList | None) -> None:
             made_from = run_of(relative)
             if made_from and is_name(made_from[0]) and relative not in named:
                 (target / relative).unlink(missing_ok=True)
+
+
+def listed_ns(target: Path) -> int:
+    """When the backup was finished. No file of it has a later ctime, but for those that were touched since."""
+    return (target / LIST).stat().st_mtime_ns
+
+
+def touch_list(target: Path) -> None:
+    """Makes :func:`listed_ns` now. The kernel's time, which it gives the files too (utimensat(2)), not that of this process."""
+    with suppress(OSError):  # then the next run reads what this one has copied
+        os.utime(target / LIST)
+
+
+def copy_at(path: Path, size: int) -> os.stat_result | None:
+    """The copy of a file that was backed up; None where it is missing, shorter than it has to be, or no file."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found if stat.S_ISREG(found.st_mode) and found.st_size >= size else None
+
+
+def is_whole(target: Path, entry: BackedUp, breathe: Callable[[], None]) -> bool:
+    """Read a copy: whether it is what was backed up. One that cannot be read is not."""
+    hasher, left = Hasher(), entry.size
+    try:
+        with open(
+            os.open(target / entry.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb"
+        ) as source:
+            while left and (chunk := source.read(min(_CHUNK, left))):
+                hasher.update(chunk)
+                left -= len(chunk)
+                breathe()
+    except OSError as error:
+        require_descriptors(error)
+        return False
+    return not left and hasher.digest() == entry.hash
 
 
 def give_up(target: Path, run: int, before: BackupList | None) -> None:

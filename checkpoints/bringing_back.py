@@ -17,9 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from openoxide.checkpoints import journal, store
-from openoxide.checkpoints.backing_up import Breathe, Report, forget_home_number, store_sizes
+from openoxide.checkpoints.backing_up import Breathe, Report, forget_home_number
 from openoxide.checkpoints.backup_folder import make_below
 from openoxide.checkpoints.backup_list import DATABASE, PROJECTS, BackedUp, BackupList, names_of
+from openoxide.checkpoints.backup_sizes import store_sizes
 from openoxide.checkpoints.hashing import Hasher
 from openoxide.checkpoints.journal import OPEN_PHASES, Phase
 from openoxide.checkpoints.migrating import settle
@@ -217,7 +218,8 @@ def _unreadable(entry: BackedUp, error: OSError) -> OpenOxideError:
 def _damaged(entry: BackedUp, what: str) -> StoreDamagedError:
     return StoreDamagedError(
         f"{entry.name} of the backup {what}: nothing was restored",
-        hint="take another backup; the folder itself is laid out as a home, for what can be saved by hand",
+        hint="where the home is still there: delete that file of the backup, and `oxide-ctl backup` into the folder copies it"
+        " anew; else take another backup; the folder itself is laid out as a home, for what can be saved by hand",
     )
 
 

@@ -84,7 +84,7 @@ class Reading:
 @dataclass(slots=True, kw_only=True)
 class Check:
     """One check of a home. ``breathe`` is called where others may go first, ``progress`` with (stage, done, all, bytes).
-    ``checked`` counts what was looked at.
+    ``files``: only contents in these, by their names below the home. ``checked`` counts what was looked at.
     """
 
     database: Database
@@ -92,6 +92,7 @@ class Check:
     reading: Reading | None = None
     breathe: Callable[[], None] = lambda: None
     progress: Callable[[str, int, int, int], None] = lambda *_: None
+    files: Collection[str] | None = None
     checked: Counter[str] = field(default_factory=Counter)
     bytes_read: int = 0
     _reached: int | None = None
@@ -197,6 +198,8 @@ class Check:
     def _of_page(self, packs: Packs, page: Sequence[BlobRow]) -> Iterator[Problem]:
         sound = []
         for row in page:
+            if self.files is not None and _named_file(row) not in self.files:
+                continue
             if problem := blob_problem(row):
                 yield problem
             else:
@@ -256,6 +259,12 @@ def _found_twice(look: Callable[[], list[Problem]]) -> list[Problem]:
 
 def _place(row: BlobRow) -> Place:
     return Place(row.pack, row.offset, row.stored, row.raw, row.codec)
+
+
+def _named_file(row: BlobRow) -> str | None:
+    """The file that a row leads to; None where it cannot be told."""
+    is_sound = type(row.name) is bytes and (row.pack is None or type(row.pack) is int)
+    return _file(_place(row), row) if is_sound else None
 
 
 def _file(place: Place, row: BlobRow) -> str:

@@ -28,6 +28,13 @@ def backup(answer: BackupAnswer, *, verbose: bool = False) -> str:
     if answer["skipped"]:
         lines.append(f"  lacks   {count(len(answer['skipped']), 'file')} that could not be read")
         lines += shortened([f"    {entry(left)}" for left in answer["skipped"]], verbose=verbose)
+    if answer["mended"]:
+        lines.append(
+            f"  mended  {count(len(answer['mended']), 'file')} of it that had changed: its disk may be failing"
+        )
+        lines += shortened([f"    {entry(bad)}" for bad in answer["mended"]], verbose=verbose)
+    if answer["damaged"]:
+        lines.append(f"  DAMAGED {count(answer['damaged'], 'content')} of what was copied")
     return "\n".join(lines)
 
 

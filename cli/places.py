@@ -45,6 +45,9 @@ def purge(answer: PurgeAnswer, *, verbose: bool = False) -> str:
             "  ! not finished: somebody reads the database; the daemon goes on by itself, and `status` tells of it"
         )
     lines += [printable(note) for note in answer["notes"]]
+    if answer["refused"]:
+        lines.append(f"  ! as it is, it would be refused: {printable(answer['refused']['message'])}")
+        lines.append(f"    {printable(answer['refused']['hint'])}")
     return "\n".join([*lines, "out of reach:", *(f"  {printable(text)}" for text in answer["out_of_reach"])])
 
 

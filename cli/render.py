@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         WindowAnswer,
         WriterObject,
     )
-    from openoxide.daemon.protocol.health import GapObject, IdleTurnObject, StatusAnswer, WorktreeStatus
+    from openoxide.daemon.protocol.health import DaemonObject, GapObject, IdleTurnObject, StatusAnswer, WorktreeStatus
     from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer, PauseAnswer, ProjectItem, WatchAnswer
     from openoxide.daemon.protocol.rewinds import LateEntry, OperationItem
 
@@ -180,10 +180,10 @@ def status(answer: StatusAnswer, now: datetime, *, verbose: bool = False) -> str
     """The daemon's health and each worktree's; with ``verbose`` also the jobs that are well."""
     daemon = answer["daemon"]
     lines = _fields(
-        ("daemon", f"{daemon['version']}, pid {daemon['pid']}, up {duration(daemon['uptime_ms'])}"),
-        ("memory", size(daemon["rss_bytes"])),
+        ("daemon", _process(daemon)),
+        ("memory", size(daemon["rss_bytes"]) if daemon["pid"] else ""),
         ("home", daemon["home"]),
-        ("store", size(daemon["store_bytes"]) + ("" if daemon["store_writable"] else ", READ-ONLY")),
+        ("store", size(daemon["store_bytes"]) + ("" if daemon["store_writable"] else f", {_unwritten(daemon)}")),
         *(("problem", problem) for problem in daemon["problems"]),
         *retention.status(answer, now, verbose=verbose),
     )
@@ -192,6 +192,17 @@ def status(answer: StatusAnswer, now: datetime, *, verbose: bool = False) -> str
     for worktree in answer["worktrees"]:
         lines += ["", printable(worktree["root"]), *(f"  {line}" for line in _worktree(worktree, now))]
     return "\n".join(lines)
+
+
+def _process(daemon: DaemonObject) -> str:
+    if not daemon["pid"]:
+        return "none runs: it could record nothing"
+    return f"{daemon['version']}, pid {daemon['pid']}, up {duration(daemon['uptime_ms'])}"
+
+
+def _unwritten(daemon: DaemonObject) -> str:
+    # what else it is, a problem of its own says
+    return {"store_full": "DISK FULL", "store_read_only": "READ-ONLY"}.get(daemon["store_trouble"], "NOT WRITTEN")
 
 
 def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:

@@ -25,13 +25,14 @@ ROOT_GONE, ROOT_REPLACED = "the root is gone", "another directory has taken the 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeFacts:
     """One watched tree. ``state``, ``reason``, ``gaps`` (causes), ``interrupted`` and ``idle_turns`` as ``status`` has
-    them; ``staging``: a staging folder that no operation needs is ``left``, or was just ``swept``, or is still ``busy``;
-    ``over_quota``: paths that the quota has no room for.
+    them; ``hint``: what helps against the reason; ``staging``: a staging folder that no operation needs is ``left``, or was
+    just ``swept``, or is still ``busy``; ``over_quota``: paths that the quota has no room for.
     """
 
     root: str
     state: str = "watching"
     reason: str = ""
+    hint: str = ""
     paused_until: str | None = None
     paused: bool = False
     gaps: Sequence[str] = ()
@@ -83,7 +84,8 @@ def _state(tree: TreeFacts) -> list[Problem]:
         return [Problem("root_gone", ERROR, f"{tree.root} is not recorded: {tree.reason}", hint)]
     # limits are told once for all trees, a file system by tree_problems
     if tree.state == "degraded" and tree.reason not in (WATCH_LIMIT, INSTANCE_LIMIT, NETWORK_FS):
-        return [Problem("degraded", ERROR, f"{tree.root} is not recorded whole: {tree.reason}", "see the daemon's log")]
+        hint = tree.hint or "see the daemon's log"
+        return [Problem("degraded", ERROR, f"{tree.root} is not recorded whole: {tree.reason}", hint)]
     return []
 
 

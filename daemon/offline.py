@@ -24,6 +24,7 @@ from openoxide.daemon.operations import backing
 from openoxide.daemon.operations.checking import checked
 from openoxide.daemon.operations.looking import View, holds
 from openoxide.daemon.operations.measuring import measured
+from openoxide.daemon.operations.watching import folder_bytes
 from openoxide.daemon.protocol import ProgressCallback, printable
 from openoxide.daemon.protocol.health import RepairAnswer
 from openoxide.daemon.requests import path
@@ -54,7 +55,7 @@ def answer(name: str, request: dict[str, Any], environ: Mapping[str, str]) -> di
         timeline = Timeline(home, read_only=database)
         try:
             if name == "status":
-                return _status(timeline, str(home.folder))
+                return _status(timeline, home)
             if name == "du":
                 return {**measured(timeline, home, _settings(home), SystemClock().now_ms())}
             view = View(timeline=timeline, worktree=_find(timeline, path(request)), now_ms=SystemClock().now_ms())
@@ -134,7 +135,7 @@ def _find(timeline: Timeline, named: bytes) -> Worktree:
     return max(holding, key=lambda w: len(w.root))
 
 
-def _status(timeline: Timeline, folder: str) -> dict[str, Any]:
+def _status(timeline: Timeline, home: Home) -> dict[str, Any]:
     worktrees = []
     with timeline.database.reading() as db:
         for worktree in (w for w in store.worktrees(db) if not w.is_memory):
@@ -159,6 +160,7 @@ def _status(timeline: Timeline, folder: str) -> dict[str, Any]:
                     "paused_until": time_or_none(worktree.paused_until_ms),
                 }
             )
+    folder = str(home.folder)
     problem = f"{printable(folder)} cannot be written: nothing is recorded"
     daemon = {
         "pid": 0,
@@ -166,8 +168,9 @@ def _status(timeline: Timeline, folder: str) -> dict[str, Any]:
         "uptime_ms": 0,
         "rss_bytes": 0,
         "home": printable(folder),
-        "store_bytes": 0,
+        "store_bytes": folder_bytes(home.folder),
         "store_writable": False,
+        "store_trouble": StoreReadOnlyError.kind,
         "problems": [problem],
     }
     return {"ok": True, "daemon": daemon, "worktrees": worktrees}

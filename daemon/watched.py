@@ -42,7 +42,7 @@ from openoxide.daemon.changes import Drained, Told
 from openoxide.daemon.heard import Heard
 from openoxide.daemon.pruning import Pruner
 from openoxide.daemon.watcher import Watch
-from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, RootVanishedError
+from openoxide.errors import FailedError, NotFoundError, OpenOxideError, RefusedError, RootVanishedError
 from openoxide.ids import ID_BYTES, letters
 from openoxide.settings import Settings
 from openoxide.surroundings import HOST_SHARE, NETWORK, file_system, reach
@@ -85,6 +85,7 @@ class Watched:
         self.attached = False
         self.released = False  # let go of for good: who still waits for the lock must not start it again
         self.trouble = ""  # why the last recording failed; empty once one has succeeded
+        self.trouble_kind = self.trouble_hint = ""  # of the same error, where it is one of ours
         self.capturing: Capture | None = None
         self.needs_full_pass = True
         self.last_pass: Pass | None = None
@@ -385,6 +386,8 @@ class Watched:
     def _record_failure(self, seal: Seal | None, error: BaseException) -> None:
         """A checkpoint that was asked for and could not be taken is listed as failed, if the store can still say so."""
         self.trouble = str(error)
+        told = error if isinstance(error, OpenOxideError) else FailedError(str(error))
+        self.trouble_kind, self.trouble_hint = told.kind, told.hint
         if seal is None or seal.only_if_changed:
             return
         try:
@@ -393,7 +396,7 @@ class Watched:
             log.warning("the failed checkpoint could not be recorded")
 
     def _afterwards(self, capture: Capture) -> None:
-        self.trouble = ""
+        self.trouble = self.trouble_kind = self.trouble_hint = ""
         self.held = frozenset(capture.held)
         for directory in capture.rescanned:
             self._pruner.forget(directory)

@@ -34,7 +34,7 @@ def backup(
     cli.out.answer(answer, lambda: backups.backup(answer, verbose=cli.out.verbose))
     for note in answer["notes"]:
         cli.out.note(f"note: {note}")
-    return EXIT_PARTIAL if answer["skipped"] else EXIT_DONE
+    return EXIT_PARTIAL if answer["skipped"] or answer["damaged"] else EXIT_DONE
 
 
 def restore_home(
@@ -44,7 +44,9 @@ def restore_home(
     home: Annotated[
         str | None, typer.Option("--home", metavar="DIR", help="make this folder the home (default: OPENOXIDE_HOME)")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="read all of the backup, and write nothing")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="read all of the backup, write nothing; the place may be taken")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> int:
     """Make a home out of a backup: a new or empty folder, which is whole or not there at all. Needs no daemon.
@@ -53,14 +55,16 @@ def restore_home(
     """
     place = cli.absolute(home) if home is not None else str(home_from(os.environ).folder)
     request = {"source": cli.absolute(source), "home": place}
-    planned = _restore({**request, "planned": True}, _unseen)
     if not dry_run and not yes:
+        planned = _restore({**request, "planned": True}, _unseen)
         need_terminal(cli.out, PLAN_HINT)
         cli.out.show(backups.restored(planned, planned=True))
         need_yes(cli.out, "put it there?")
     with cli.progress("restoring") as progress:
         answer = _restore({**request, "dry_run": dry_run}, progress or _unseen)
     cli.out.answer(answer, lambda: backups.restored(answer))
+    for note in answer["notes"]:
+        cli.out.note(f"note: {note}")
     return EXIT_DONE
 
 

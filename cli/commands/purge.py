@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from openoxide.cli import places
 from openoxide.cli.confirm import PLAN_HINT, need_terminal, need_yes
 from openoxide.cli.context import Cli
-from openoxide.errors import EXIT_DONE, EXIT_PARTIAL, UsageError
+from openoxide.errors import EXIT_DONE, EXIT_PARTIAL, UsageError, from_object
 
 if TYPE_CHECKING:
     import typer
@@ -42,6 +42,8 @@ def purge(
     if not yes:
         # before the question: what no yes would mend is told first
         shown = ask(dry_run=True)
+        if shown["refused"]:
+            raise from_object(shown["refused"])
         need_terminal(cli.out, PLAN_HINT)
         cli.out.show(places.purge(shown, verbose=cli.out.verbose))
         need_yes(cli.out, "purge, for good?")

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openoxide import __version__
 from openoxide.checkpoints import store
-from openoxide.checkpoints.backing_up import back_up, needed
+from openoxide.checkpoints.backing_up import back_up, damaged_contents
 from openoxide.checkpoints.backup_folder import backup_in, read_list
 from openoxide.checkpoints.backup_list import BackupList
+from openoxide.checkpoints.backup_sizes import needed
 from openoxide.checkpoints.bringing_back import bring_back, require_known, require_room, verify
 from openoxide.checkpoints.model import Worktree, join
 from openoxide.checkpoints.tree import identity_of, recorded_identity
 from openoxide.clock import rfc3339
 from openoxide.daemon.attachment import Pruned
+from openoxide.daemon.operations.breathing import Breath
 from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.operations.watching import shown
 from openoxide.daemon.protocol import path_entry, printable
@@ -33,6 +36,10 @@ if TYPE_CHECKING:
     from openoxide.daemon.service import Service
 
 OPEN = "its file system keeps no rights: whoever can read that disk can read it"
+DAMAGED = (
+    "these contents are damaged in the home already: `oxide-ctl check --read-data` says which files and checkpoints that"
+    " affects, `oxide-ctl repair --dry-run` what can be mended"
+)
 SAME_DISK = "it is on the same file system as the home: it survives a mistake, and not the disk"
 
 
@@ -46,7 +53,7 @@ def backup(service: Service, request: Request, report: Reporter) -> BackupAnswer
 def _backup(service: Service, target: Path, report: Reporter, *, dry_run: bool) -> BackupAnswer:
     _require_place(service, target)
     database, before = service.timeline.database, backup_in(target)
-    wanted, free = needed(database, service.home, before), _free_bytes(target)
+    wanted, free = needed(database, service.home, target, before), _free_bytes(target)
     answer: BackupAnswer = {
         "ok": True,
         "dry_run": dry_run,
@@ -61,6 +68,8 @@ def _backup(service: Service, target: Path, report: Reporter, *, dry_run: bool) 
         "checkpoints": _checkpoints(service),
         "same_disk": _device(target) == _device(service.home.folder),
         "skipped": [],
+        "mended": [],
+        "damaged": 0,
         "notes": [],
     }
     answer["notes"] += [SAME_DISK] if answer["same_disk"] else []
@@ -76,11 +85,12 @@ def _backup(service: Service, target: Path, report: Reporter, *, dry_run: bool) 
         if service.stop_requested.is_set():
             raise FailedError("the daemon ends, and the backup with it", hint="start the backup again")
 
-    def progress(done: int, total: int, size: int) -> None:
-        report({"stage": "copying", "done": done, "total": max(done, total), "bytes": size})
+    def progress(stage: str, done: int, total: int, size: int) -> None:
+        report({"stage": stage, "done": done, "total": max(done, total), "bytes": size})
 
     # whoever waits for a checkpoint is not to wait for the other disk
-    with service.timeline.blobs.leases.holding(), gentle_io():
+    blobs = service.timeline.blobs
+    with blobs.leases.holding(), gentle_io():
         made = back_up(
             database,
             service.home,
@@ -88,13 +98,19 @@ def _backup(service: Service, target: Path, report: Reporter, *, dry_run: bool) 
             program=__version__,
             now_ms=service.clock.now_ms(),
             breathe=breathe,
-            report=progress,
+            report=partial(progress, "copying"),
         )
     answer |= {"files": len(made.list.files), "bytes": made.list.size}
     answer |= {"copied_files": made.copied, "copied_bytes": made.copied_bytes, "free_bytes": _free_bytes(target)}
     # of the folder alone: what is in it was made for its owner alone, where the file system knows of owners
     answer["notes"] += [OPEN] if target.stat().st_mode & 0o077 else []
     answer["skipped"] += [path_entry(os.fsencode(name), reason) for name, reason in made.skipped.items()]
+    answer["mended"] += [path_entry(os.fsencode(name)) for name in made.bad]
+    # behind the lease: what is read is the copies
+    with gentle_io():
+        breath = Breath("backup", service.stop_requested.is_set, lambda: blobs.is_adding)
+        answer["damaged"] = damaged_contents(target, made.list, breath, partial(progress, "reading"))
+    answer["notes"] += [DAMAGED] if answer["damaged"] else []
     return answer
 
 
@@ -144,12 +160,21 @@ def _checkpoints(service: Service) -> int:
 
 
 def restore_home(request: Request, report: Reporter) -> RestoreHomeAnswer:
-    """``restore-home``. ``dry_run`` reads all of the backup, and writes nothing; ``planned`` does not even read it."""
+    """``restore-home``. ``dry_run`` reads all of the backup, writes nothing and needs no free place; ``planned`` does not even
+    read it.
+    """
     source, home = Path(os.fsdecode(path(request, "source"))), Home(Path(os.fsdecode(path(request, "home"))))
     made = read_list(source)
     require_known(made)
+    notes = []
     with write_errors(f"the home {home.folder}"):
-        require_room(home)
+        try:
+            require_room(home)
+        except RefusedError as error:
+            # a backup is to be tried while the home that it is of is there
+            if not flag(request, "dry_run"):
+                raise
+            notes.append(f"as it is, it would be refused: {error.message}; {error.hint}")
     answer: RestoreHomeAnswer = {
         "ok": True,
         "dry_run": flag(request, "dry_run"),
@@ -161,7 +186,7 @@ def restore_home(request: Request, report: Reporter) -> RestoreHomeAnswer:
         "files": len(made.files),
         "bytes": made.size,
         "worktrees": [],
-        "notes": [],
+        "notes": notes,
     }
     if flag(request, "planned"):
         return answer

@@ -166,6 +166,7 @@ def _facts(service: Service, tree: Watched, *, fix: bool) -> TreeFacts:
         root=shown(root),
         state=state,
         reason=reason,
+        hint=tree.trouble_hint if reason == tree.trouble else "",
         paused=tree.paused,
         paused_until=rfc3339(until) if until is not None else None,
         gaps=gaps,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ from openoxide.errors import (
     RefusedError,
     RootVanishedError,
     UsageError,
+    error_object,
 )
 from openoxide.ids import short
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
     from openoxide.daemon.service import Service
 
-LEAST_DIGITS, MOST_NAMED = 8, 20
+LEAST_DIGITS, MOST_NAMED, MOST_FREE = 8, 20, 3
 OUT_OF_REACH = (
     "backups and snapshots of the home, and other copies of it",
     "blocks of the disk that were freed and not written over yet; flash keeps such for long",
@@ -69,10 +71,13 @@ def purge(service: Service, request: Request, report: Reporter) -> PurgeAnswer:
         ]
         if nothing:  # an earlier purge had everything but its files left
             return {**answer, "dry_run": dry_run, "finished": done}
+        refusal = _unsettled(service, doomed) or _standing_still(answer, doomed, standing)
         if dry_run:
+            # before any question: no yes would mend it
+            answer["refused"] = error_object(refusal) if refusal else None
             return answer
-        _require_settled(service, doomed)
-        _require_gone(answer)
+        if refusal:
+            raise refusal
         if agreed is not None and agreed != answer["plan"]:
             raise _changed()
         report({"stage": "rewriting", "done": 0, "total": 0, "bytes": 0})
@@ -168,26 +173,46 @@ def _stands(worktree: Worktree, wanted: bytes) -> bool:
         return False
 
 
-def _require_settled(service: Service, doomed: Doomed) -> None:
+def _unsettled(service: Service, doomed: Doomed) -> OpenOxideError | None:
     with service.timeline.database.reading() as db:
         begun = [o for worktree in sorted(doomed.worktrees) for o in journal.open_operations(db, worktree)]
-    if begun:
-        raise InterruptedOperationError(
-            f"operation {short(begun[-1].public_id)} is not settled, and may need what is to be purged",
-            hint="run `oxide-ctl rewind --continue` or `oxide-ctl rewind --abort` first",
-        )
+    if not begun:
+        return None
+    return InterruptedOperationError(
+        f"operation {short(begun[-1].public_id)} is not settled, and may need what is to be purged",
+        hint="run `oxide-ctl rewind --continue` or `oxide-ctl rewind --abort` first",
+    )
 
 
-def _require_gone(answer: PurgeAnswer) -> None:
-    standing = [item for item in answer["paths"] if item["standing"]]
-    if standing:
-        first = f"{standing[0]['root']}/{standing[0]['path']}"
-        others = f" and {len(standing) - 1} more" if len(standing) > 1 else ""
-        raise RefusedError(
-            f"{first}{others} stands there still and would be recorded once more",
-            hint="delete or change it, or name it in .oxideignore, and purge again; nothing was changed",
-            details={"paths": standing[:MOST_NAMED]},
-        )
+def _standing_still(answer: PurgeAnswer, doomed: Doomed, standing: set[tuple[int, bytes]]) -> OpenOxideError | None:
+    items = [item for item in answer["paths"] if item["standing"]]
+    if not items:
+        return None
+    first = f"{items[0]['root']}/{items[0]['path']}"
+    others = f" and {len(items) - 1} more stand" if len(items) > 1 else " stands"
+    them = "them" if len(items) > 1 else "it"
+    free = [shown(name) for name in _unhindered(doomed, standing)]
+    more = f" and {len(free) - MOST_FREE} more" if len(free) > MOST_FREE else ""
+    return RefusedError(
+        f"{first}{others} there still and would be recorded once more",
+        hint=f"delete or change {them}, or name {them} in .oxideignore, and purge again; nothing was changed"
+        + (f"; nothing is in the way of a purge of {', '.join(free[:MOST_FREE])}{more} alone" if free else ""),
+        details={"paths": [{**item, "reason": "stands there still"} for item in items[:MOST_NAMED]]},
+    )
+
+
+def _unhindered(doomed: Doomed, standing: set[tuple[int, bytes]]) -> list[bytes]:
+    """What was named, is not standing, and never had a content that stands anywhere."""
+    here, contents, hindered = doomed.wanted.worktree, defaultdict[bytes, set[BlobHash | None]](set), set()
+    for version in doomed.versions:
+        name, content = version.gone.path, version.gone.state.blob
+        if version.is_last and (version.worktree, name) in standing:
+            hindered.add(content)
+        if doomed.wanted.paths and version.worktree == here and within_paths(name, doomed.wanted.paths):
+            contents[name].add(content)
+    # a link has none, and is in nobody's way
+    free = (name for name, had in contents.items() if not (had & hindered) - {None})
+    return sorted(name for name in free if (here, name) not in standing)
 
 
 def _changed() -> ConflictError:
@@ -236,6 +261,7 @@ def _answer(
         "dry_run": True,
         "finished": False,
         "plan": _plan_of(doomed),
+        "refused": None,
         "contents": len(doomed.wanted.names),
         "freed_bytes": doomed.stored_bytes,
         "paths": _paths(doomed, roots, standing),

@@ -250,7 +250,8 @@ def _whereabouts(db: Transaction, known: list[Worktree]) -> dict[int, list[Looka
 def status(service: Service, _request: Request, _report: Reporter) -> StatusAnswer:
     """The daemon and the health of each watched worktree."""
     service.end_due_pauses()
-    troubles = sorted({watched.trouble for watched in service.all_watched() if watched.trouble})
+    troubled = [watched for watched in service.all_watched() if watched.trouble]
+    troubles = sorted({watched.trouble for watched in troubled})
     return {
         "ok": True,
         "daemon": {
@@ -259,9 +260,10 @@ def status(service: Service, _request: Request, _report: Reporter) -> StatusAnsw
             "uptime_ms": max(0, service.clock.now_ms() - service.started_ms),
             "rss_bytes": _rss_bytes(),
             "home": printable(str(service.home.folder)),
-            "store_bytes": _folder_bytes(service.home.folder),
+            "store_bytes": folder_bytes(service.home.folder),
             "store_writable": not troubles,
             "reserve_bytes": service.reserve.size_bytes,
+            "store_trouble": min((watched.trouble_kind for watched in troubled), default=""),
             "problems": [
                 *filter(None, [service.config_trouble()]),
                 *(problem.message for problem in purge_problems(waits=service.purge_waits)),
@@ -403,7 +405,7 @@ def _rss_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _folder_bytes(folder: Path) -> int:
+def folder_bytes(folder: Path) -> int:
     """Bytes on disk; the store is a few large files."""
     total = 0
     for directory, _, names in os.walk(folder):

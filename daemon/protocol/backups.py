@@ -11,6 +11,8 @@ class BackupAnswer(TypedDict):
     """``backup``. ``updated``: an earlier backup was there; of ``files`` and ``bytes`` that it holds now, ``copied_files``
     and ``copied_bytes`` came with this run. In a dry run they would, judged by names and sizes, and ``free_bytes`` are free.
     ``same_disk``: it shares the file system of the home. ``skipped``: what could not be read, by its name in the home.
+    ``mended``: copies that were not what had been backed up any more, and went. ``damaged``: how many contents of what was
+    copied the home has not whole.
     """
 
     ok: bool
@@ -26,6 +28,8 @@ class BackupAnswer(TypedDict):
     checkpoints: int
     same_disk: bool
     skipped: list[PathEntry]
+    mended: list[PathEntry]
+    damaged: int
     notes: list[str]
 
 
@@ -41,7 +45,9 @@ class RestoredWorktree(TypedDict):
 
 
 class RestoreHomeAnswer(TypedDict):
-    """``restore-home``; made by the command line, since no daemon has the home yet. ``from_home``: where it was."""
+    """``restore-home``; made by the command line, since no daemon has the home yet. ``from_home``: where it was. ``notes``: of
+    a dry run, that the place is taken.
+    """
 
     ok: bool
     dry_run: bool

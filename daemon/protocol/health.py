@@ -9,7 +9,10 @@ from openoxide.daemon.protocol.memories import MemoryStatus
 
 
 class DaemonObject(TypedDict):
-    """The daemon itself. ``reserve_bytes``: what is kept for a rewind on a full disk, 0 where it is used up or not made yet."""
+    """The daemon itself. ``pid`` 0: none runs, and whoever asks has looked for itself. ``reserve_bytes``: what is kept for a
+    rewind on a full disk, 0 where it is used up or not made yet. ``store_trouble``: the kind of the error for which
+    ``store_writable`` is false.
+    """
 
     pid: int
     version: str
@@ -19,6 +22,7 @@ class DaemonObject(TypedDict):
     store_bytes: int
     store_writable: bool
     reserve_bytes: int
+    store_trouble: str
     problems: list[str]
 
 

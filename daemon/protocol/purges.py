@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from openoxide.daemon.protocol import PathEntry
 
@@ -21,7 +21,8 @@ class PurgedPath(PathEntry):
 class PurgeAnswer(TypedDict):
     """``purge`` and its dry run. ``places``: how many versions, checkpoints, operations (rows of them), staging (files), packs,
     big (files), aside (packs), logs hold something of the ``contents``, by those words. ``plan`` given back with the
-    request: nothing else is purged. ``finished``: no byte of it is in the home, but for what is ``left``; else the daemon
+    request: nothing else is purged. ``refused``: of a dry run, the error object that a purge would end with, as it is.
+    ``finished``: no byte of it is in the home, but for what is ``left``; else the daemon
     goes on with that by itself. ``freed_bytes`` is what the contents took.
     """
 
@@ -29,6 +30,7 @@ class PurgeAnswer(TypedDict):
     dry_run: bool
     finished: bool
     plan: str
+    refused: dict[str, Any] | None
     contents: int
     freed_bytes: int
     paths: list[PurgedPath]

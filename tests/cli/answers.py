@@ -111,6 +111,7 @@ def status(worktrees: list[dict[str, Any]] | None = None, **daemon: Any) -> Stat
             "store_bytes": 3 << 20,
             "store_writable": True,
             "reserve_bytes": 64 << 20,
+            "store_trouble": "",
             "problems": [],
         },
         "worktrees": [{**WORKTREE, **worktree} for worktree in worktrees or []],  # type: ignore[list-item]

@@ -85,7 +85,7 @@ EXAMINED = {
     "daemon": {"pid": 1, "version": __version__, "home": "/h", "side": this_side({})._asdict()},
 }
 PURGED = {"ok": True, "dry_run": False, "finished": True, "plan": "abc", "contents": 1, "freed_bytes": 10, "paths": []} | {
-    "places": {"versions": 1}, "left": [], "out_of_reach": ["backups"], "notes": []
+    "places": {"versions": 1}, "left": [], "out_of_reach": ["backups"], "notes": [], "refused": None
 }  # fmt: skip
 MOVED = {"ok": True, "old_root": "/old", "root": "/new", "checkpoint": checkpoint()}
 JOINED = {"ok": True, "project": "p", "roots": ["/a", "/b"]}
@@ -113,6 +113,8 @@ BACKED_UP = {
     "free_bytes": 9_000_000_000,
     "checkpoints": 31,
     "same_disk": False,
+    "mended": [],
+    "damaged": 0,
     "skipped": [],
     "notes": [],
 }
@@ -482,6 +484,17 @@ def test_what_a_purge_could_not_reach_means_done_in_part(run, daemon, answer, co
     daemon.answers["purge"] = {**PURGED, **answer}
 
     assert run("purge", "a", "--dry-run" if answer.get("dry_run") else "--yes").code == code
+
+
+def test_a_purge_that_would_be_refused_is_told_by_the_plan_and_before_any_question(run, daemon):
+    refused = {"kind": "refused", "message": "a stands there still", "hint": "delete it", "paths": [{"path": "a"}]}
+    daemon.answers["purge"] = {**PURGED, "dry_run": True, "refused": refused}
+
+    planned, asked = run("purge", "a", "--dry-run"), run("purge", "a")
+
+    assert (planned.code, b"it would be refused: a stands there still" in planned.out) == (0, True)
+    assert (asked.code, b"a stands there still" in asked.err, b"terminal" in asked.err) == (8, True, False)
+    assert [request["dry_run"] for _, request in daemon.requests] == [True, True]
 
 
 @pytest.mark.parametrize(

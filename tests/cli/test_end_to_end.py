@@ -239,7 +239,11 @@ def test_a_store_that_cannot_be_written_is_still_read(machine, project, tmp_path
     for line in (*lines, f"restore last --to {tmp_path / 'out'}"):
         assert read_only(machine, "--json", *line.split()).json["ok"] is True, line
     assert "cannot be written" in read_only(machine, "log").complaint
-    for line in ("checkpoint", "rewind last --yes", "watch"):
+    told = read_only(machine, "status")
+    assert b"none runs" in told.out
+    assert not any(untrue in told.out for untrue in (b"pid 0", b"memory", b"up 0", b"  0 B"))
+    assert read_only(machine, "--json", "status").json["daemon"]["store_bytes"] > 0
+    for line in ("checkpoint", "rewind last --yes", "watch", "prune --dry-run", "expire --dry-run"):
         ended = read_only(machine, "--json", *line.split())
         assert (ended.code, ended.json["error"]["kind"]) == (6, "store_read_only"), line
 

@@ -130,9 +130,11 @@ def test_restore_home_asks_and_stays_out_of_a_home_that_is_there(machine, projec
     machine.json("backup", str(tmp_path / "disk"))
     before = tree_of(tmp_path)
 
+    tried = machine.run("restore-home", str(tmp_path / "disk"), "--dry-run")
     refused = machine.failure("restore-home", str(tmp_path / "disk"), code=8)
     unasked = machine.failure("restore-home", str(tmp_path / "disk"), "--home", str(tmp_path / "home"), code=8)
 
+    assert (tried.code, b"every file is what it was" in tried.out, b"moves it aside" in tried.err) == (0, True, True)
     assert "moves it aside" in refused["hint"]
     assert unasked["message"] == "this needs a yes, and there is no terminal to ask on"
     assert machine.failure("restore-home", str(tmp_path / "nothing"), code=5)["kind"] == "not_found"
@@ -157,6 +159,17 @@ def test_a_damaged_backup_is_told_with_seven(machine, project, tmp_path):
     )
     assert pack.name in error["message"]
     assert not (tmp_path / "home").exists()
+
+
+def test_a_damaged_home_is_backed_up_with_three(machine, project, tmp_path):
+    (pack,) = (machine.home / "blobs").glob("*.pack")
+    data = bytearray(pack.read_bytes())
+    data[-1] ^= 1
+    pack.write_bytes(data)
+    ended = machine.run("backup", str(tmp_path / "disk"))
+    assert ended.code == 3
+    assert b"DAMAGED 1 content" in ended.out
+    assert b"check --read-data" in ended.err
 
 
 @pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 8)])

@@ -117,6 +117,15 @@ def test_show_tells_everything_once():
     """)
 
 
+@pytest.mark.parametrize(
+    ("trouble", "word"),
+    [("store_full", "DISK FULL"), ("store_read_only", "READ-ONLY"), ("failed", "NOT WRITTEN")],
+)
+def test_a_store_that_is_not_written_says_why(trouble, word):
+    screen_text = render.status(status(store_writable=False, store_trouble=trouble), NOW)
+    assert f"3.0 MiB, {word}\n" in screen_text
+
+
 def test_status_tells_what_is_wrong():
     worktrees = [
         {},
@@ -144,7 +153,9 @@ def test_status_tells_what_is_wrong():
         },
     ]
 
-    assert render.status(status(worktrees, problems=["a job failed"], store_writable=False), NOW) == screen("""
+    assert render.status(
+        status(worktrees, problems=["a job failed"], store_writable=False, store_trouble="store_read_only"), NOW
+    ) == screen("""
         daemon      0.1.0, pid 123, up 3h 12m
         memory      50.0 MiB
         home        /home/u/.openoxide

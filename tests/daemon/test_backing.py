@@ -229,6 +229,82 @@ def test_a_pack_that_was_damaged_since_does_not_replace_its_copy(box, target):
     assert tree_of(target) == before
 
 
+def spoilt(source, name, how):
+    """Do something to the one file of a backup that ``name`` matches; its name. The kernel's clock has gone on since the list."""
+    (path,) = (found for found in source.rglob("*") if found.is_file() and found.match(name))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    finished = (source / "backup.json").stat().st_mtime_ns
+    if how == "cut":
+        os.truncate(path, len(data) - 1)
+    elif how in ("gone", "link"):
+        path.unlink()
+    if how == "link":
+        path.symlink_to("/etc/hostname")
+    while how == "flip" and path.stat().st_ctime_ns <= finished:
+        times = path.stat()
+        path.write_bytes(data)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    return str(path.relative_to(source))
+
+
+@pytest.mark.parametrize("name", ["config.toml", "projects/kkkk/memory/MEMORY.md", "*.pack", "big/*"])
+@pytest.mark.parametrize("how", ["flip", "cut", "gone", "link"])
+def test_an_update_copies_anew_what_the_backup_has_not_whole(box, target, tmp_path, name, how):
+    backup(box, target)
+    before = {name: (target / name).read_bytes() for name in held(target)}
+    spoilt_name = spoilt(target, name, how)
+    home = tmp_path / "there" / "home"
+    home.parent.mkdir()
+    with pytest.raises(OpenOxideError):
+        restore(target, home, dry_run=True)
+
+    answer = backup(box, target)
+
+    assert [entry["path"] for entry in answer["mended"]] == [spoilt_name]
+    restore(target, home, dry_run=True)
+    assert (target / spoilt_name).read_bytes() == before[spoilt_name]
+    assert backup(box, target)["mended"] == []
+
+
+def test_a_copy_that_was_only_touched_stays_and_is_not_copied(box, target):
+    backup(box, target)
+    (pack,) = (target / "blobs").glob("*.pack")
+    inode, finished = pack.stat().st_ino, (target / "backup.json").stat().st_mtime_ns
+    while pack.stat().st_ctime_ns <= finished:
+        os.utime(pack)
+    answer = backup(box, target)
+    assert (answer["mended"], answer["copied_files"], pack.stat().st_ino) == ([], 1, inode)
+
+
+def test_a_plan_counts_the_copies_that_are_not_there(box, target):
+    backup(box, target)
+    least = backup(box, target, dry_run=True)
+    (pack,) = (target / "blobs").glob("*.pack")
+    size = pack.stat().st_size
+    pack.unlink()
+    planned = backup(box, target, dry_run=True)
+    assert planned["copied_files"] == least["copied_files"] + 1
+    assert planned["copied_bytes"] == least["copied_bytes"] + size
+
+
+@pytest.mark.parametrize(("name", "at"), [("*.pack", -2), ("big/*", 1 << 20)])
+def test_what_is_damaged_in_the_home_is_copied_and_told(box, target, name, at):
+    assert backup(box, target.with_name("sound"))["damaged"] == 0
+    (path,) = box.home.blobs.glob(name)
+    data = bytearray(path.read_bytes())
+    data[at] ^= 4
+    path.write_bytes(data)
+
+    answer = backup(box, target)
+
+    assert answer["damaged"] == 1
+    assert "check --read-data" in answer["notes"][-1]
+    assert (target / "blobs" / path.relative_to(box.home.blobs)).read_bytes() == data
+    # only what a run has copied is read once more
+    assert backup(box, target)["damaged"] == 0
+
+
 @pytest.mark.parametrize("what", ["gone", "short"])
 def test_a_store_that_lacks_bytes_is_not_backed_up(box, target, what):
     (pack,) = box.home.blobs.glob("*.pack")
@@ -372,6 +448,19 @@ def test_a_dry_run_reads_all_of_it_and_writes_nothing(source, home):
     answer = restore(source, home, dry_run=True)
     assert answer["bytes"] == sum(entry.size for entry in read_list(source).files)
     assert list(home.parent.iterdir()) == []
+
+
+def test_a_dry_run_needs_no_free_place_and_says_that_it_is_taken(box, source):
+    before = tree_of(source)
+    answer = restore(source, box.home.folder, dry_run=True)
+    (note,) = answer["notes"]
+    assert answer["home"] == str(box.home.folder)
+    assert f"{box.home.folder} is not empty" in note
+    assert f"mv {box.home.folder} {box.home.folder}.before" in note
+    assert tree_of(source) == before
+    (source / "timeline.db").write_bytes(b"")
+    with pytest.raises(StoreDamagedError, match="is not what was backed up"):
+        restore(source, box.home.folder, dry_run=True)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])

@@ -68,6 +68,12 @@ def test_what_to_do_names_the_tree(facts, command):
     assert f"`{command}`" in found.hint
 
 
+def test_a_tree_that_cannot_be_recorded_says_what_helps():
+    (found,) = problems_of_tree(TreeFacts(root="/p", state="degraded", reason="no space", hint="free some"))
+
+    assert found.hint == "free some"
+
+
 def test_a_pause_says_when_it_ends():
     (found,) = problems_of_tree(TreeFacts(root="/p", paused=True, paused_until="2026-11-29T12:00:00.000Z"))
 

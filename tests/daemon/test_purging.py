@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from openoxide.checkpoints.hashing import blob_hash
-from openoxide.errors import NotFoundError, RefusedError, UsageError
+from openoxide.errors import NotFoundError, RefusedError, UsageError, error_object
 from tests.kit.box import Box
 from tests.kit.rawhome import texts, traces
 
@@ -74,6 +74,39 @@ def test_what_stands_on_the_disk_still_is_refused(box):
     with pytest.raises(RefusedError, match="secret"):
         box.call("purge", paths=["secret"])
     assert box.call("cat", checkpoint="1", file="secret") == SECRET
+
+
+def test_a_plan_says_that_it_would_be_refused(box):
+    (box.root / "secret").write_bytes(SECRET)
+    refused = box.call("purge", paths=["secret"], dry_run=True)["refused"]
+    with pytest.raises(RefusedError) as caught:
+        box.call("purge", paths=["secret"])
+    assert refused == error_object(caught.value)
+    (box.root / "secret").unlink()
+    assert box.call("purge", paths=["secret"], dry_run=True)["refused"] is None
+
+
+def test_a_refusal_names_all_that_stands_and_what_nothing_is_in_the_way_of(box):
+    """``zero`` held nothing until now, the text of a link is its content, and ``twin`` had what stands in ``copy``."""
+    (box.root / "zero").touch()
+    box.checkpoint()
+    (box.root / "zero").write_bytes(b"appended\n")
+    (box.root / "link").symlink_to("file1")
+    (box.root / "copy").write_bytes(SECRET + b"third\n")
+    (box.root / "twin").write_bytes(SECRET + b"third\n")
+    box.checkpoint()
+    (box.root / "twin").unlink()
+    box.checkpoint()
+
+    with pytest.raises(RefusedError) as caught:
+        box.call("purge", paths=["zero", "link", "copy", "twin", "secret"])
+
+    assert [(item["path"], item["reason"]) for item in caught.value.details["paths"]] == [
+        (name, "stands there still") for name in ("copy", "link", "zero")
+    ]
+    assert "copy and 2 more stand there still" in caught.value.message
+    assert "in the way of a purge of secret alone" in caught.value.hint
+    assert box.call("purge", paths=["secret"])["finished"]
 
 
 def test_twice(box):

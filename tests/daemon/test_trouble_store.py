@@ -73,10 +73,14 @@ def test_a_database_that_another_program_holds_is_told_and_read_and_gone_on_with
                     box.call(name, **request)
                 assert "close what has it open" in caught.value.hint
             assert box.call("cat", checkpoint="1", file="file") == b"first"
-            assert box.call("status")["worktrees"][0]["state"] == "degraded"
+            status = box.call("status")
+            assert (status["worktrees"][0]["state"], status["daemon"]["store_trouble"]) == ("degraded", "failed")
+            hints = {problem["kind"]: problem["hint"] for problem in box.call("doctor")["problems"]}
+            assert "close what has it open" in hints["degraded"]
 
         assert box.checkpoint()["changed"]["modified"] == 1
-        assert box.call("status")["worktrees"][0]["state"] == "watching"
+        status = box.call("status")
+        assert (status["worktrees"][0]["state"], status["daemon"]["store_trouble"]) == ("watching", "")
         assert paths(box.rewind("1")["restored"]) == [b"file"]
 
 
@@ -115,6 +119,7 @@ def test_a_store_that_lost_its_rights_is_told_and_read_and_gone_on_with(tmp_path
         assert box.call("cat", checkpoint="1", file="file") == b"first"
         status = box.call("status")
         assert (status["worktrees"][0]["state"], status["daemon"]["store_writable"]) == ("degraded", False)
+        assert status["daemon"]["store_trouble"] == "store_read_only"
 
         for folder in reversed(folders):
             folder.chmod(0o700)
