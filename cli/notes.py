@@ -7,9 +7,10 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING
 
 from openoxide.cli.render import author, shortened, table
-from openoxide.cli.units import count, local, size
+from openoxide.cli.units import count, local
 from openoxide.daemon.protocol import printable
 from openoxide.ids import short
+from openoxide.knobs import size
 
 if TYPE_CHECKING:
     from openoxide.daemon.protocol.memories import (
