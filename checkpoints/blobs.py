@@ -19,6 +19,7 @@ from openoxide.checkpoints import stored
 from openoxide.checkpoints.frames import FRAME_BYTES, Frame, Place, compressor, make_frame
 from openoxide.checkpoints.hashing import Hasher, blob_hash
 from openoxide.checkpoints.leases import Leases
+from openoxide.checkpoints.litter import litter
 from openoxide.checkpoints.model import BlobHash
 from openoxide.checkpoints.packs import BIG_BYTES, Packs, taken_numbers
 from openoxide.db import Database, Transaction
@@ -65,19 +66,21 @@ class Blobs:
         if not read_only:
             with write_errors("the content store", StoreReadOnlyError):
                 self.packs.prepare()
-            # a pack this database never reserved a number for belongs to another one: a lost or a newer timeline.db
-            for number in set(self.packs.numbers()) - used:
-                if number <= reserved:
-                    self.packs.remove(number)
-                else:
-                    self.packs.set_aside(number)
-                    log.warning("pack %d is not of this timeline.db and was set aside as .pack.aside", number)
             # a timeline.db that came back, or the state before a repair: its packs were set aside meanwhile
             missing = used - set(self.packs.numbers())
             for number in missing:
                 self.packs.take_back(number)
             if back := missing & set(self.packs.numbers()):
                 log.warning("packs that were set aside are named again, and back in their places: %s", sorted(back))
+            # a pack this database never reserved a number for belongs to another one: a lost or a newer timeline.db
+            unnamed = set(self.packs.numbers()) - used
+            gone = litter(database, self.packs, {number for number in unnamed if number <= reserved}, self.damaged)
+            for number in unnamed:
+                if number in gone:
+                    self.packs.remove(number)
+                else:
+                    self.packs.set_aside(number)
+                    log.warning("pack %d is not one of this timeline.db and was set aside as .pack.aside", number)
             # before the first append: without the promise a pack that a crash left would look like another database's
             with database.writing() as db:
                 stored.reserve_packs(db, first + PACKS_OF_A_START)

@@ -38,6 +38,12 @@ def lost_names(db: Transaction, names: Iterable[BlobHash]) -> set[BlobHash]:
     return {BlobHash(row[0]) for row in batched(db, query, (LOST_FRAME,), [*names])}
 
 
+def named(db: Transaction, names: Iterable[BlobHash]) -> list[BlobHash]:
+    """Those of ``names`` that have a row, lost and marked ones too; neighbours in the store are neighbours here."""
+    found = batched(db, "select frame, inner, hash from blob where hash in ({})", (), [*names])
+    return [BlobHash(name) for _, _, name in sorted(found)]
+
+
 def insert_frames(
     db: Transaction, placed: Iterable[tuple[Place, Sequence[tuple[BlobHash, int]]]]
 ) -> dict[BlobHash, int]:

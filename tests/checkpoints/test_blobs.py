@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sqlite3
 from contextlib import suppress
 
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 from openoxide.checkpoints import stored
 from openoxide.checkpoints.blobs import Blobs, BlobVanishedError, copy_blob
-from openoxide.checkpoints.frames import FRAME_BYTES
+from openoxide.checkpoints.frames import FRAME_BYTES, Place
 from openoxide.checkpoints.hashing import blob_hash
+from openoxide.checkpoints.model import LOST_FRAME
 from openoxide.checkpoints.schema import open_timeline
 from openoxide.errors import FailedError, StoreDamagedError
 from openoxide.paths import Home
@@ -135,6 +137,65 @@ class TestStart:
         assert (again.home.blobs / "00000001.pack.aside").exists()
         assert again.blobs.read(blob_hash(b"new")) == b"new"
         again.close()
+
+    def older(self, store, tmp_path, *, moved):
+        """A copy of the database takes the place of the one that has moved the contents of a pack since then."""
+        store.keep(b"first", b"second")
+        copy = tmp_path / "copy"
+        store.database.copy_to(copy)
+        place = Place(*store.sql("select pack, offset, stored, raw, codec from frame")[0])
+        store.blobs.packs.leave([1])
+        with store.blobs.packs.beside():  # so that the numbers differ
+            pass
+        payload = {blob_hash(content): content for content in (b"first", b"second", b"third")}
+        ((new, _),) = store.blobs.write(payload)
+        assert new.pack != place.pack
+        store.close()
+        moved(store.home.blobs / "00000001.pack")
+        for file in tmp_path.glob("timeline.db*"):
+            file.unlink()
+        copy.rename(store.home.timeline_db)
+        return store.home.blobs / f"{new.pack:08d}.pack"
+
+    @pytest.mark.parametrize(
+        "moved",
+        [
+            pytest.param(lambda pack: pack.unlink(), id="deleted"),
+            pytest.param(lambda pack: os.truncate(pack, pack.stat().st_size - 1), id="cut short"),
+            pytest.param(lambda pack: pack.write_bytes(bytes(pack.stat().st_size)), id="overwritten"),
+            pytest.param(lambda pack: (pack.unlink(), pack.mkdir()), id="replaced"),
+        ],
+    )
+    def test_a_pack_that_may_hold_what_an_older_copy_names_is_set_aside(self, store, tmp_path, moved):
+        pack = self.older(store, tmp_path, moved=moved)
+        data = pack.read_bytes()
+
+        again = Store(tmp_path)
+        again.close()
+
+        assert not pack.exists()
+        assert pack.with_name(f"{pack.name}.aside").read_bytes() == data
+
+    def test_a_pack_whose_contents_can_all_be_read_elsewhere_is_deleted(self, store, tmp_path):
+        pack = self.older(store, tmp_path, moved=lambda _: None)
+
+        again = Store(tmp_path)
+
+        assert not pack.exists()
+        assert not pack.with_name(f"{pack.name}.aside").exists()
+        assert again.blobs.read(blob_hash(b"first")) == b"first"
+        again.close()
+
+    def test_what_a_repair_has_marked_as_lost_is_not_deleted_where_it_turns_up(self, store, tmp_path):
+        pack = self.older(store, tmp_path, moved=lambda _: None)
+        again = sqlite3.connect(store.home.timeline_db)
+        again.execute("update blob set frame = ? where hash = ?", (LOST_FRAME, blob_hash(b"second")))
+        again.commit()
+        again.close()
+
+        Store(tmp_path).close()
+
+        assert pack.with_name(f"{pack.name}.aside").exists()
 
     def test_what_stands_in_the_place_of_a_pack_or_was_set_aside_stays_alone(self, store, tmp_path):
         store.keep(b"kept")
