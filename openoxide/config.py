@@ -41,7 +41,8 @@ from openoxide.settings import (
 
 # more digits than any bound lets through; int() itself refuses thousands of them (sys.set_int_max_str_digits)
 _QUANTITY = re.compile(r"([0-9]{1,16})\s*([A-Za-z]*)")
-
+# one of no bytes is what a full disk leaves, and is not believed (openoxide.taken)
+_NOTHING = b"\n"
 
 DEFAULT, FILE, OWN = "default", "file", "project"
 
@@ -182,7 +183,7 @@ def _changed(home: Home, key: str, root: str | None, value: Value | None) -> tup
             raise FailedError(f"{key} cannot be set in this file", hint="use `oxide-ctl config edit`")
         if changed != text:
             with write_errors("config.toml"):
-                replace_file(home.config, changed.encode())
+                replace_file(home.config, changed.encode() or _NOTHING)
         return before, entry(home, key, root)
 
 
@@ -252,7 +253,7 @@ def _take_over(home: Home, before: bytes | None, after: bytes) -> None:
         if _read(home) != before:
             raise ConflictError("config.toml was changed by somebody else meanwhile")
         with write_errors("config.toml"):
-            replace_file(home.config, after)
+            replace_file(home.config, after or _NOTHING)
 
 
 @contextmanager

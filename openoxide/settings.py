@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from openoxide.errors import FailedError, UsageError
+from openoxide.fileio import read_regular
 from openoxide.knobs import KNOBS, LONGEST_ITEM, allowed
 
 
@@ -106,10 +107,13 @@ def read_text(path: Path) -> str | None:
     cannot be read.
     """
     try:
-        if path.exists() and not path.is_file():  # reading a FIFO would wait for whoever writes into it
-            raise FailedError(f"{path} cannot be read: it is no regular file", hint="check what it is")
-        return path.read_bytes().decode()
+        return read_regular(path).decode()
     except FileNotFoundError:
+        # a link to a disk that is not there: what it would say is not that there are no settings
+        if path.is_symlink():
+            raise FailedError(
+                f"{path} cannot be read: it is a link that leads nowhere", hint="check what it is"
+            ) from None
         return None
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not valid TOML: {error}", hint="correct the file or move it away") from error

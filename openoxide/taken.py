@@ -9,7 +9,7 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass
 
-from openoxide.errors import OpenOxideError
+from openoxide.errors import FailedError, OpenOxideError
 from openoxide.fileio import replace_file
 from openoxide.paths import Home
 from openoxide.settings import RetentionSettings, Settings, load_settings, parse_settings, read_text
@@ -31,7 +31,7 @@ class Taken:
 def take_settings(home: Home) -> Taken:
     """The settings to start with. A text that is right is kept as ``config.toml.used`` for when it is not any more."""
     try:
-        text = read_text(home.config)
+        text = _text(home)
         settings = parse_settings(text or "", home.config)
     except OpenOxideError as error:
         return _before(home, error)
@@ -40,6 +40,22 @@ def take_settings(home: Home) -> Taken:
     except OSError as error:  # a full disk ends no daemon; the copy of before is as good as none
         log.warning("what config.toml says could not be kept beside it: %s", error.strerror)
     return Taken(settings=settings)
+
+
+def _text(home: Home) -> str | None:
+    """As :func:`read_text`. Raises FailedError too where nothing stands in the file and something did before: a full disk or
+    a power cut leaves such a file, and who wants the defaults deletes it.
+    """
+    text = read_text(home.config)
+    if text == "" and _kept(home):
+        raise FailedError(f"{home.config} is empty, and was not before", hint="delete it if the defaults are to hold")
+    return text
+
+
+def _kept(home: Home) -> str | None:
+    with suppress(OpenOxideError):
+        return read_text(home.used_config)
+    return None
 
 
 def _before(home: Home, error: OpenOxideError) -> Taken:
@@ -53,19 +69,16 @@ def _before(home: Home, error: OpenOxideError) -> Taken:
 
 
 def _keep(home: Home, text: str | None) -> None:
-    kept: str | None = None
-    with suppress(OpenOxideError):
-        kept = read_text(home.used_config)
     if text is None:
         home.used_config.unlink(missing_ok=True)
-    elif text != kept:
+    elif text != _kept(home):
         replace_file(home.used_config, text.encode())
 
 
 def trouble(home: Home, taken: Taken) -> str:
     """What is wrong with ``config.toml`` now, while a daemon works with ``taken``; empty where nothing is."""
     try:
-        load_settings(home.config)
+        parse_settings(_text(home) or "", home.config)
     except OpenOxideError as error:
         return taken.problem or f"{error.message}; the daemon goes on with the settings that it started with"
     return f"{home.config} is right again, and not taken up yet: {taken.problem}" if taken.problem else ""
@@ -74,6 +87,6 @@ def trouble(home: Home, taken: Taken) -> str:
 def waits(home: Home, taken: Taken) -> bool:
     """Whether ``config.toml`` says something else by now than ``taken``, and is right."""
     try:
-        return load_settings(home.config) != taken.settings
+        return parse_settings(_text(home) or "", home.config) != taken.settings
     except OpenOxideError:
         return False

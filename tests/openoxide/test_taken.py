@@ -7,9 +7,10 @@ import stat
 
 import pytest
 
+from openoxide.config import edit, unset
 from openoxide.paths import Home
 from openoxide.settings import CaptureSettings, RetentionSettings, Settings
-from openoxide.taken import CAUTIOUS, take_settings, trouble, waits
+from openoxide.taken import CAUTIOUS, Taken, take_settings, trouble, waits
 
 NINETY = "[retention]\nttl_days = 90\n"
 LONG = Settings(retention=RetentionSettings(ttl_days=90))
@@ -54,6 +55,59 @@ def test_what_cannot_be_read_leaves_the_settings_of_before(home, make):
     make(home.config)
 
     assert take_settings(home).settings == LONG
+
+
+def test_a_link_that_leads_nowhere_leaves_the_settings_of_before(home):
+    home.config.write_text(NINETY)
+    take_settings(home)
+    home.config.unlink()
+    home.config.symlink_to(home.folder / "gone.toml")
+
+    for _ in range(2):
+        taken = take_settings(home)
+        assert taken.settings == LONG
+        assert "leads nowhere" in taken.problem
+        assert (trouble(home, taken), waits(home, taken)) == (taken.problem, False)
+
+
+def test_of_a_link_that_leads_nowhere_and_never_did_nothing_is_known(home):
+    home.config.symlink_to(home.folder / "gone.toml")
+
+    assert take_settings(home).settings == CAUTIOUS
+
+
+def test_a_file_of_no_bytes_in_the_place_of_one_that_said_something_is_not_believed(home):
+    """A full disk or a power cut leaves one."""
+    home.config.write_text(NINETY)
+    running = take_settings(home)
+    home.config.write_bytes(b"")
+
+    for _ in range(2):
+        taken = take_settings(home)
+        assert taken.settings == LONG
+        assert "is empty, and was not before" in taken.problem
+        assert (trouble(home, taken), waits(home, taken)) == (taken.problem, False)
+    assert (waits(home, running), "is empty" in trouble(home, running)) == (False, True)
+    home.config.write_text("\n")
+    assert take_settings(home) == Taken(settings=Settings())
+
+
+def test_what_takes_the_last_key_out_is_believed(home):
+    home.config.write_text("retention.ttl_days = 90\n")
+    take_settings(home)
+
+    unset(home, "retention.ttl_days")
+
+    assert take_settings(home) == Taken(settings=Settings())
+
+
+def test_an_editor_that_empties_the_file_is_believed(home):
+    home.config.write_text(NINETY)
+    take_settings(home)
+
+    edit(home, lambda copy: copy.write_bytes(b""))
+
+    assert take_settings(home) == Taken(settings=Settings())
 
 
 @pytest.mark.parametrize("copy", [None, b"[retention", b"# \xff"])
