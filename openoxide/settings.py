@@ -92,6 +92,7 @@ PROJECT = "project"
 NOT_BUILT = frozenset("summarizer.command memory.worktrees memory.policy".split())
 """Keys that nothing honours yet: accepting one would be a promise."""
 _NO_LINE = re.compile(r"[\n\r\0\ud800-\udfff]")  # nor can half a surrogate pair be written as UTF-8
+MOST_BYTES = 1 << 20
 _TABLES = frozenset(key.rpartition(".")[0] for key in KNOBS)
 _KNOWN = sorted({table.partition(".")[0] for table in _TABLES})
 SECTIONS = frozenset({*_KNOWN, PROJECT, *(key.partition(".")[0] for key in NOT_BUILT)})
@@ -107,6 +108,11 @@ def read_text(path: Path) -> str | None:
     cannot be read.
     """
     try:
+        # before it is read: what is no settings at all may be of any size
+        if (size := path.stat().st_size) > MOST_BYTES:
+            raise FailedError(
+                f"{path} cannot be read: it has {size} bytes, and no settings have so many", hint="check it"
+            )
         return read_regular(path).decode()
     except FileNotFoundError:
         # a link to a disk that is not there: what it would say is not that there are no settings
@@ -131,7 +137,8 @@ def parse_given(text: str, path: Path) -> Given:
     """What ``text`` sets, without the defaults. Raises UsageError."""
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    # a number of thousands of digits, or brackets in brackets: neither is an error of TOML's (Python, tomllib)
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not valid TOML: {error}", hint="correct the file or move it away") from error
     projects = document.pop(PROJECT, {})
     if not isinstance(projects, dict):

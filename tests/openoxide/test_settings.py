@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields
 
 import pytest
 
 from openoxide.errors import FailedError, UsageError
 from openoxide.knobs import KNOBS, allowed
-from openoxide.settings import CaptureSettings, RetentionSettings, Settings, ThinSettings, fits, flat, load_settings
+from openoxide.settings import (
+    MOST_BYTES,
+    CaptureSettings,
+    RetentionSettings,
+    Settings,
+    ThinSettings,
+    fits,
+    flat,
+    load_settings,
+)
 
 
 def test_without_a_file_everything_is_the_default(tmp_path):
@@ -56,6 +66,8 @@ def test_what_is_written_replaces_a_default(tmp_path, document, settings):
     ("document", "named"),
     [
         ("[capture", "not valid TOML"),
+        pytest.param("a = " + "[" * 20_000, "not valid TOML", id="brackets in brackets"),
+        pytest.param(f"[retention]\nttl_days = {'9' * 10_000}", "not valid TOML", id="a number of 10,000 digits"),
         ("a = 1", "unknown section [a]"),
         ("capture = 1", "capture = 1 is not a table"),
         ("[web]\nport = 1", "unknown section [web]"),
@@ -89,6 +101,15 @@ def test_what_is_wrong_is_refused_by_name(tmp_path, document, named):
     assert named in caught.value.message
     assert caught.value.message.startswith(str(path))
     assert caught.value.hint
+
+
+def test_what_is_far_too_large_is_not_read(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text("#" * MOST_BYTES)
+    assert load_settings(path) == Settings()
+    os.truncate(path, 1 << 40)  # more than any memory holds
+    with pytest.raises(FailedError, match="no settings have so many"):
+        load_settings(path)
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):
