@@ -32,7 +32,7 @@ from openoxide.checkpoints.frames import (
 from openoxide.checkpoints.hashing import HASH_BYTES
 from openoxide.checkpoints.model import BlobHash
 from openoxide.errors import StoreDamagedError
-from openoxide.fileio import FULL, fsync_folder, require_readable, write_all
+from openoxide.fileio import FULL, fsync_folder, open_regular, require_readable, write_all
 
 PACK_BYTES = 64 << 20
 # from here on a content is copied in pieces and never held in memory (test_reading.py)
@@ -240,7 +240,7 @@ class Packs:
 
     def _payload(self, place: Place) -> bytes:
         assert place.pack is not None
-        fd = os.open(pack_name(place.pack), os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._packs.fd())
+        fd = self._packs.open_file(pack_name(place.pack))
         try:
             payload = os.pread(fd, place.stored, place.offset)
         finally:
@@ -253,7 +253,7 @@ class Packs:
         """The header of a frame in a pack, looked for behind ``after``; None where there is none. Raises OSError."""
         assert place.pack is not None
         start = min(max(after, place.offset - MOST_HEAD_BYTES), place.offset)
-        fd = os.open(pack_name(place.pack), os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._packs.fd())
+        fd = self._packs.open_file(pack_name(place.pack))
         try:
             return header_at_end(os.pread(fd, place.offset - start, start))
         finally:
@@ -336,7 +336,7 @@ class Packs:
     def open_big(self, name: BlobHash) -> BinaryIO:
         """A stream over a big blob's raw bytes."""
         try:
-            source = open(name.hex(), "rb", opener=self._bigs.opener)  # noqa: SIM115 - the stream closes it
+            source = open(self._bigs.open_file(name.hex()), "rb")  # noqa: SIM115 - the stream closes it
             return raw_bytes_of(source, name)
         except OSError as error:
             require_readable(error)
@@ -369,6 +369,11 @@ class _Held:
     def opener(self, name: str, flags: int) -> int:
         """For ``open``: a file in it, its owner's alone."""
         return os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=self.fd())
+
+    def open_file(self, name: str) -> int:
+        """A descriptor to read a file in it with. Raises OSError for what is none."""
+        # a link is followed: a pack may have been moved to another disk
+        return open_regular(name, dir_fd=self.fd())
 
     def holds(self, name: str) -> bool:
         """Whether there is a regular file of this name."""

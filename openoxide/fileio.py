@@ -52,13 +52,20 @@ def replace_file(path: Path, data: bytes) -> None:
 
 def read_regular(path: Path, *, follow: bool = True) -> bytes:
     """The bytes of a regular file. Raises OSError for anything else, and never waits for a FIFO's other end."""
-    # O_NONBLOCK: to open a FIFO waits for a writer (fifo(7)); it changes nothing for a regular file
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
-    with open(fd, "rb") as file:
-        # asked of the descriptor: the name may lead elsewhere by now
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
+    with open(open_regular(path, follow=follow), "rb") as file:
         return file.read()
+
+
+def open_regular(path: Path | str, *, follow: bool = True, dir_fd: int | None = None) -> int:
+    """A descriptor to read a regular file with; as :func:`read_regular`."""
+    # O_NONBLOCK: to open a FIFO waits for a writer (fifo(7)); it changes nothing for a regular file
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    fd = os.open(path, flags, dir_fd=dir_fd)
+    # asked of the descriptor: the name may lead elsewhere by now
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return fd
 
 
 def fsync_file(path: Path) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sqlite3
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import pytest
 from hypothesis import given, settings
@@ -227,6 +228,49 @@ class TestStart:
         Blobs(database, Home(tmp_path), read_only=True).close()
         assert not (tmp_path / "blobs").exists()
         database.close()
+
+
+class TestWhatIsNoFile:
+    """Nobody ever writes into the FIFO: to open it as a file would wait for good."""
+
+    @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+    def test_in_the_place_of_a_pack_is_damage(self, store, make):
+        store.keep(b"x")
+        pack = store.home.blobs / "00000001.pack"
+        pack.unlink()
+        make(pack)
+        place = Place(*store.sql("select pack, offset, stored, raw, codec from frame")[0])
+
+        with alarm(20):
+            assert store.blobs.damaged([blob_hash(b"x")]) == [blob_hash(b"x")]
+            with pytest.raises(OSError, match="no regular file"):
+                store.blobs.packs.header(place, 0)
+
+    @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+    def test_in_the_place_of_a_big_content_is_damage(self, store, make):
+        name = store.keep_big(b"x")
+        file = store.home.blobs / "big" / name.hex()
+        file.unlink()
+        make(file)
+
+        with alarm(20), pytest.raises(StoreDamagedError, match="cannot be opened"):
+            store.blobs.open(name)
+
+
+@contextmanager
+def alarm(seconds):
+    """What hangs fails."""
+
+    def ring(*_):
+        raise AssertionError("it hangs")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class TestBigBlobs:
