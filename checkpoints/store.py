@@ -6,7 +6,8 @@ several stores. The tables themselves are made by ``schema.py``; a test compares
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import peewee
@@ -25,7 +26,7 @@ from openoxide.checkpoints.model import (
 from openoxide.checkpoints.rows import from_signed, signed
 from openoxide.checkpoints.sight import NOT_WATCHED, lose_sight
 from openoxide.db import Transaction
-from openoxide.errors import NotFoundError
+from openoxide.errors import NotFoundError, StoreDamagedError
 from openoxide.ids import short
 
 PAUSED = "paused"
@@ -85,6 +86,18 @@ class CheckpointRow(peewee.Model):
 
     class Meta:
         table_name = "checkpoint"
+
+
+@contextmanager
+def _whole(table: str) -> Iterator[None]:
+    """A value of another type than its column is damage: no row was ever written like that."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        raise StoreDamagedError(
+            f"timeline.db is damaged: a row of {table} holds what it cannot: {error}",
+            hint="`oxide-ctl repair --dry-run` says what can be mended, and what is lost",
+        ) from error
 
 
 def _checkpoint(row: tuple[Any, ...]) -> Checkpoint:
@@ -210,7 +223,8 @@ class CheckpointQuery:
         return query
 
     def _all(self, query: Any) -> list[Checkpoint]:
-        return [_checkpoint(row) for row in self._db.execute(query)]
+        with _whole("checkpoint"):
+            return [_checkpoint(row) for row in self._db.execute(query)]
 
     def _first(self, query: Any) -> Checkpoint | None:
         found = self._all(query.limit(1))
@@ -318,7 +332,8 @@ def _worktree(row: tuple[Any, ...]) -> Worktree:
 
 def worktrees(db: Transaction) -> list[Worktree]:
     """Every worktree ever watched, oldest first."""
-    return [_worktree(row) for row in db.execute_sql(_WORKTREES)]
+    with _whole("worktree"):
+        return [_worktree(row) for row in db.execute_sql(_WORKTREES)]
 
 
 def insert_worktree(db: Transaction, worktree: Worktree, now_ms: int) -> Worktree:

@@ -60,3 +60,22 @@ def test_a_schema_that_is_no_text_any_more_is_damage(home, tmp_path):
 
     with pytest.raises(StoreDamagedError, match="not UTF-8"):
         Box(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [("worktree", "root = cast(root as text)"), ("worktree", "dev = 'x'"), ("checkpoint", "trigger = 'none of ours'")],
+)
+def test_a_row_that_holds_what_it_cannot_is_damage(home, tmp_path, table, change):
+    with closing(sqlite3.connect(home.timeline_db)) as db:  # as flipped bits do it: no strict table takes such a value
+        db.execute("pragma writable_schema = 1")
+        db.execute("update sqlite_master set sql = replace(sql, ') strict', ')') where name = ?", (table,))
+        db.commit()
+    with closing(sqlite3.connect(home.timeline_db)) as db:
+        db.execute(f"update {table} set {change}")
+        db.execute("pragma writable_schema = 1")
+        db.execute("update sqlite_master set sql = sql || ' strict' where name = ?", (table,))
+        db.commit()
+
+    with pytest.raises(StoreDamagedError, match=f"a row of {table}"):
+        Box(tmp_path)
