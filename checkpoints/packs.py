@@ -277,8 +277,10 @@ class Packs:
         return False
 
     def bigs(self) -> list[str]:
-        """The names of the big blobs' files."""
-        return [name for name in os.listdir(self._bigs.fd()) if _NAMED.fullmatch(name) and self._bigs.holds(name)]
+        """The names of the big blobs' files; none where there is no folder."""
+        with suppress(FileNotFoundError):
+            return [name for name in os.listdir(self._bigs.fd()) if _NAMED.fullmatch(name) and self._bigs.holds(name)]
+        return []
 
     def add_big(self, source: BinaryIO) -> tuple[BlobHash, Place]:
         """Copy ``source`` into a file of its own, durable under its hash when this returns: by sharing its blocks where the

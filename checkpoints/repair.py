@@ -23,7 +23,8 @@ from openoxide.checkpoints.salvage import Salvage, Table, is_readable, tables_of
 from openoxide.checkpoints.schema import check_version, open_timeline
 from openoxide.checkpoints.verifying import Check, Reading
 from openoxide.db import Database, Transaction
-from openoxide.errors import FailedError, StoreDamagedError
+from openoxide.errors import FailedError, StoreDamagedError, StoreReadOnlyError
+from openoxide.fileio import write_errors
 from openoxide.paths import Home
 
 _UNREADABLE = "a part of it cannot be read"
@@ -130,6 +131,10 @@ class Repairing:
             used, reserved = stored.used_packs(db), stored.reserved_packs(db)
         packs = Packs(self.home.blobs, max([*used, *taken_numbers(self.home.blobs), reserved], default=0) + 1)
         try:
+            if self.write:
+                # a folder that is gone is made anew: what is found is to be written there
+                with write_errors("the content store", StoreReadOnlyError):
+                    packs.prepare()
             check = Check(
                 database=fresh, home=self.home, reading=Reading(), progress=lambda s, d, t, _: self.progress(s, d, t)
             )

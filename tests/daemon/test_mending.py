@@ -167,6 +167,20 @@ def test_what_is_in_the_way_of_a_file_is_told_and_stays(home):
     assert diff_trees(before, tree_of(home.folder, skip={b"oxided.lock"})) == []
 
 
+@pytest.mark.parametrize("gone", ["blobs", "blobs/big"])
+def test_a_folder_that_is_gone_is_what_was_in_it(home, gone):
+    shutil.rmtree(home.folder / gone)
+
+    dry = repaired(home, dry_run=True)
+    assert not (home.folder / gone).exists()
+    answer = repaired(home)
+
+    assert answer["needed"]
+    assert answer["newly_lost"] == dry["newly_lost"]
+    assert (home.blobs / "big").is_dir()
+    assert not repaired(home)["needed"]
+
+
 @pytest.mark.parametrize("name", ["a version gone", "a frame's place", "an index gone"])
 def test_a_dry_run_says_the_same_and_changes_nothing(home, name):
     damage(home, DAMAGES[name][0])
