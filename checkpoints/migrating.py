@@ -149,6 +149,8 @@ def _swap(path: Path, copy: Path, kept: Path) -> None:
         shutil.copyfile(path, kept)
         kept.chmod(0o600)
         fsync_file(kept)
+    # a link has the time of the last write, which may be long ago; KEPT_MS counts from now on
+    os.utime(kept)
     fsync_folder(path.parent)
     os.rename(copy, path)
     fsync_folder(path.parent)

@@ -15,7 +15,7 @@ from pathlib import Path
 from openoxide.checkpoints import swapping
 from openoxide.checkpoints.migrating import drop_unfinished, migrate, settle, statements
 from openoxide.db import Database
-from openoxide.errors import NewerStoreError, StoreReadOnlyError
+from openoxide.errors import NewerStoreError, StoreDamagedError, StoreReadOnlyError
 from openoxide.paths import APPLICATION_ID
 
 # strict, since a text never equals the blob of its bytes and a path in the wrong column type would not be found.
@@ -173,9 +173,14 @@ def _reached(path: Path, migrations: Sequence[str]) -> int:
 
 
 def check_version(database: Database, migrations: Sequence[str] = MIGRATIONS) -> int:
-    """The schema version reached. Raises NewerStoreError when this program is too old for it."""
+    """The schema version reached. Raises NewerStoreError when this program is too old for it, StoreDamagedError for none."""
     with database.reading() as db:
         reached = int(db.execute_sql("pragma user_version").fetchone()[0])
+    if reached < 0:
+        raise StoreDamagedError(
+            f"{database.path} is damaged: it has schema version {reached}",
+            hint="`oxide-ctl repair --dry-run` says what can be mended, and what is lost",
+        )
     if reached > len(migrations):
         raise NewerStoreError(
             f"{database.path} has schema version {reached}, this program knows {len(migrations)}",

@@ -14,7 +14,7 @@ from openoxide.checkpoints.model import Kind
 from openoxide.checkpoints.schema import MIGRATIONS, check_version, open_timeline
 from openoxide.checkpoints.timeline import Timeline
 from openoxide.db import PAGE_SIZE, Database
-from openoxide.errors import FailedError, NewerStoreError, OpenOxideError, StoreFullError
+from openoxide.errors import FailedError, NewerStoreError, OpenOxideError, StoreDamagedError, StoreFullError
 from openoxide.paths import APPLICATION_ID, Home
 from tests.checkpoints.old_homes import CHAIN, FIRST, SECOND, VERSIONS, contents, dump, unpack
 
@@ -93,6 +93,28 @@ def test_the_old_one_goes_after_a_week(path):
     drop_old_stores(path, at_ms + KEPT_MS)
     assert kept_stores(path) == []
     assert path.exists()
+
+
+def test_the_week_begins_with_the_migration(path):
+    """The old one may not have been written to for longer than that, and its second name has its time."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("pragma journal_mode = delete")  # else the migration writes to it before all
+    os.utime(path, (1, 1))
+    open_timeline(path, CHAIN).close()
+    (kept,) = kept_stores(path)
+
+    drop_old_stores(path, 1_000 + KEPT_MS)
+
+    assert kept_stores(path) == [kept]
+
+
+def test_a_version_below_all_is_damage(path):
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("pragma user_version = -1")
+
+    with pytest.raises(StoreDamagedError, match="schema version -1") as raised:
+        open_timeline(path, CHAIN)
+    assert "repair" in (raised.value.hint or "")
 
 
 @pytest.mark.parametrize(("pragma", "value"), [("auto_vacuum", 2), ("page_size", PAGE_SIZE), ("journal_mode", "wal")])
