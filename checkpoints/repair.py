@@ -112,8 +112,10 @@ class Repairing:
         for done, table in enumerate(tables):
             self.progress("reading rows", done, len(tables))
             known = salvage.having(table)
-            refused = _insert(db, known, salvage.rows(known), is_repeated=table.name in salvage.damaged)
-            if refused:
+            refused = _insert(db, known, salvage.rows(known))
+            # where a part could not be read, the rows before it come twice, which shows once all have been asked for; of
+            # these nobody knows how many there were: the structure tells of them (Repair.structure)
+            if refused and table.name not in salvage.damaged:
                 self._fixes.append(Fix(f"{table.name}: rows that are none", refused, loses=True))
         for name, query in _IN_INDEXES:
             if name in salvage.damaged:
@@ -219,7 +221,7 @@ def _structure_of(old: Path) -> list[str]:
         database.close()
 
 
-def _insert(db: sqlite3.Connection, table: Table, rows: Iterable[tuple[object, ...]], *, is_repeated: bool) -> int:
+def _insert(db: sqlite3.Connection, table: Table, rows: Iterable[tuple[object, ...]]) -> int:
     """How many of ``rows`` are none: of another type than their columns, or a second one of the same key."""
     marks = ",".join("?" * len(table.columns))
     insert = f"insert into {table.name}({', '.join(table.columns)}) values({marks})"
@@ -229,9 +231,7 @@ def _insert(db: sqlite3.Connection, table: Table, rows: Iterable[tuple[object, .
             db.execute(insert, row)
         except sqlite3.IntegrityError:
             refused += 1
-    # of these nobody knows how many there were: the structure tells of them (Repair.structure)
-    # where a part could not be read, the rows before it come twice
-    return 0 if is_repeated else refused
+    return refused
 
 
 def _drop_unnamed(db: Transaction, bad: set[int]) -> set[int]:
