@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from openoxide.daemon.mending import repair
 from openoxide.errors import FailedError, NotFoundError, StoreDamagedError
 from openoxide.paths import Home
-from tests.daemon.test_checking import DAMAGES, FILES, damage, filled, looked_at
+from tests.daemon.test_checking import DAMAGES, FILES, damage, filled, first_pack, flip, looked_at, payload
 from tests.kit import diff_trees, tree_of
 from tests.kit.box import Box
 
@@ -155,6 +155,21 @@ def test_after_a_repair_of_files_what_was_not_lost_is_as_it_was(sound, home, nam
     # the tree still has what a whole pack held, but for what has changed since
     assert len(lost) == (2 if name == "a pack gone" else 0) == answer["newly_lost"]
     assert kinds(home) - {"mode", "foreign"} == ({"lost"} if lost else set())
+
+
+def test_one_repair_finds_all_that_is_damaged_in_a_frame(home):
+    """A name in its table, and bytes of its contents."""
+    before, pack = checkpoints(home), first_pack(home)
+    at = payload(home, "f1")
+    flip(pack, 15)
+    flip(pack, at + 20)
+
+    repaired(home)
+
+    contents(home)
+    assert_nothing_sound_changed(before, home)
+    assert kinds(home) <= {"lost"}
+    assert not repaired(home)["needed"]
 
 
 def test_what_is_in_the_way_of_a_file_is_told_and_stays(home):
