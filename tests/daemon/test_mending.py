@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from openoxide.daemon.mending import repair
+from openoxide.db import PAGE_SIZE
 from openoxide.errors import FailedError, NotFoundError, StoreDamagedError
 from openoxide.paths import Home
 from tests.daemon.test_checking import DAMAGES, FILES, damage, filled, first_pack, flip, looked_at, payload
@@ -334,16 +335,25 @@ def test_the_wal_of_a_store_whose_first_page_is_damaged_is_read_too(large, tmp_p
     assert kinds(home) == set()
 
 
-def test_of_a_file_that_was_cut_short_the_rest_is_read(large, tmp_path):
-    home = copied(large, tmp_path)
-    before = checkpoints(home)
-    os.truncate(home.timeline_db, home.timeline_db.stat().st_size // 2)
+@pytest.mark.parametrize("share", [0.75, 1])
+def test_of_a_file_that_was_cut_short_the_rest_is_read_as_if_the_end_were_blank(large, tmp_path, share):
+    """A file cut short says as much as one whose end is zeros, which SQLite opens."""
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "blank").mkdir()
+    home, other = copied(large, tmp_path / "cut"), copied(large, tmp_path / "blank")
+    before, whole = checkpoints(home), home.timeline_db.stat().st_size
+    length = min(int(whole / PAGE_SIZE * share), whole // PAGE_SIZE - 1) * PAGE_SIZE
+    os.truncate(home.timeline_db, length)
+    os.truncate(other.timeline_db, length)
+    os.truncate(other.timeline_db, whole)
 
     repaired(home)
+    repaired(other)
 
     assert kinds(home) <= {"lost"}
     assert_nothing_sound_changed(before, home)
     assert any(checkpoints(home)[0].values())
+    assert (checkpoints(home), contents(home)) == (checkpoints(other), contents(other))
 
 
 def leaf_pages(home, table):
