@@ -173,6 +173,26 @@ def test_one_repair_finds_all_that_is_damaged_in_a_frame(home):
     assert not repaired(home)["needed"]
 
 
+@pytest.mark.parametrize("is_big", [False, True])
+def test_a_name_that_only_its_index_has_right_comes_back(home, is_big):
+    """One bit of it in the table: its bytes prove the index."""
+    before, had = checkpoints(home), contents(home)
+    query = "select b.hash from blob b join frame f on f.id = b.frame where (f.pack is null) = ? order by b.id limit 1"
+    with closing(sqlite3.connect(home.timeline_db)) as db:
+        (name,) = db.execute(query, (is_big,)).fetchone()
+    data, at = home.timeline_db.read_bytes(), -1
+    # a leaf of a table begins with 13 (SQLite: Database File Format, 1.6)
+    while (at := data.find(name, at + 1)) >= 0 and data[at - at % PAGE_SIZE] != 13:
+        pass
+    assert at >= 0
+    flip(home.timeline_db, at + 3)
+
+    answer = repaired(home)
+
+    assert (checkpoints(home), contents(home)) == (before, had)
+    assert (answer["newly_lost"], kinds(home)) == (0, set())
+
+
 def test_what_is_in_the_way_of_a_file_is_told_and_stays(home):
     FILES["a folder in its place"][0](home)
     before = tree_of(home.folder, skip={b"oxided.lock"})
