@@ -131,6 +131,8 @@ class Repairing:
         if self._structure:
             # a name unlike its index's is one of the things that SQLite tells of
             self._name_by_index(db, salvage)
+            indexed = [(number, tree, name) for number, tree, name in salvage.ask(_IN_INDEXES[0][1])]
+            self._fixes += rebuilding.names_by_sums(db, indexed)
         self._structure += [f"table {name}: {_UNREADABLE}" for name in sorted(salvage.damaged)]
 
     def _name_by_index(self, db: sqlite3.Connection, salvage: Salvage) -> None:

@@ -193,6 +193,18 @@ def test_a_name_that_only_its_index_has_right_comes_back(home, is_big):
     assert (answer["newly_lost"], kinds(home)) == (0, set())
 
 
+def test_a_path_that_only_its_index_has_right_comes_back(home):
+    """The sums prove the index."""
+    before = checkpoints(home)
+    # as a table has it: four bytes of header, the last one its type
+    flip(home.timeline_db, home.timeline_db.read_bytes().index(b"\x04\x00\x09\x10f1") + 4)
+
+    repaired(home)
+
+    assert checkpoints(home) == before
+    assert kinds(home) == set()
+
+
 def test_what_is_in_the_way_of_a_file_is_told_and_stays(home):
     FILES["a folder in its place"][0](home)
     before = tree_of(home.folder, skip={b"oxided.lock"})
