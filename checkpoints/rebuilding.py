@@ -8,7 +8,7 @@ row says, or lost.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ LOST = SkipReason.LOST.value.encode()
 LOST_ROOT = b"/lost"  # where a history is said to be whose place is not known any more
 _BEFORE_ALL = -(1 << 63)
 _PAGE = 1_000
+_MOST_NAMES = 20  # each takes two walks over its worktree
 
 
 class Fix(NamedTuple):
@@ -275,6 +276,33 @@ def _proven(db: sqlite3.Connection) -> Iterator[Fix]:
         brought += bring_back(db, worktree, *_replayed(db, worktree))
     if brought:
         yield Fix("version: a state that a live row has, and the sums prove", brought)
+
+
+def names_by_sums(db: sqlite3.Connection, indexed: Sequence[tuple[int, int, bytes]]) -> Iterator[Fix]:
+    """Paths (id, worktree and name) whose index has another name than their row: where more sums are right by the index's, it
+    is taken.
+    """
+    query = "select path from path where id = ? and worktree = ? and path <> ?"
+    differ = [(row, found[0]) for row in indexed if (found := db.execute(query, row).fetchone())]
+    renamed = 0
+    for (number, worktree, name), old in differ[:_MOST_NAMES]:
+        before = _right_sums(db, worktree)
+        renaming = "update or ignore path set path = ? where id = ?"
+        if db.execute(renaming, (name, number)).rowcount:
+            if _right_sums(db, worktree) > before:
+                renamed += 1
+            else:
+                db.execute(renaming, (old, number))
+    if renamed:
+        yield Fix("path: a name that its index has, and the sums prove", renamed)
+
+
+def _right_sums(db: sqlite3.Connection, worktree: int) -> int:
+    """How many of a worktree's checkpoints, and its head, have the sum that its states give."""
+    replay, sealed = _replayed(db, worktree)
+    head = db.execute("select sum from head where worktree = ?", (worktree,)).fetchone()
+    right = sum(one.number in replay.passed and replay.passed[one.number][0] == one.manifest_hash for one in sealed)
+    return right + bool(head == (replay.totals[1],))
 
 
 def _lost_states(db: sqlite3.Connection) -> Iterator[Fix]:

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from openoxide.checkpoints import grafting, rebuilding, stored
 from openoxide.checkpoints.affected import Affected, affected
 from openoxide.checkpoints.check import Problem, ProblemKind
+from openoxide.checkpoints.frames import Place
+from openoxide.checkpoints.hashing import Hasher, blob_hash
 from openoxide.checkpoints.integrity import structure_problems
 from openoxide.checkpoints.model import LOST_FRAME, BlobHash
 from openoxide.checkpoints.packs import Packs, taken_numbers
@@ -27,6 +29,7 @@ from openoxide.errors import FailedError, StoreDamagedError, StoreReadOnlyError
 from openoxide.fileio import write_errors
 from openoxide.paths import Home
 
+_CHUNK = 1 << 20
 _UNREADABLE = "a part of it cannot be read"
 Progress = Callable[[str, int, int], None]
 
@@ -43,6 +46,11 @@ _IN_INDEXES = (
         f"select id, hash, {LOST_FRAME}, 0, 0 from blob indexed by sqlite_autoindex_blob_1",  # noqa: S608
     ),
 )
+_NAMES_IN_INDEX = "select id, hash from blob indexed by sqlite_autoindex_blob_1"
+_NAMED_OTHERWISE = """
+select b.inner, b.size, f.pack, f.offset, f.stored, f.raw, f.codec from blob b join frame f on f.id = b.frame
+where b.id = ? and b.hash <> ?
+"""
 _COLUMNS = {"path": "id, worktree, path", "blob": "id, hash, frame, inner, size"}
 
 
@@ -123,7 +131,25 @@ class Repairing:
                 marks = ",".join("?" * (columns.count(",") + 1))
                 statement = f"insert or ignore into {name}({columns}) values({marks})"
                 db.executemany(statement, (row for row in salvage.ask(query) if None not in row))
+        if self._structure:
+            # a name unlike its index's is one of the things that SQLite tells of
+            self._name_by_index(db, salvage)
+            indexed = [(number, tree, name) for number, tree, name in salvage.ask(_IN_INDEXES[0][1])]
+            self._fixes += rebuilding.names_by_sums(db, indexed)
         self._structure += [f"table {name}: {_UNREADABLE}" for name in sorted(salvage.damaged)]
+
+    def _name_by_index(self, db: sqlite3.Connection, salvage: Salvage) -> None:
+        """Give a content the name that the index has for it where its bytes prove that one."""
+        packs, renamed = Packs(self.home.blobs, 0), 0
+        try:
+            for number, name in salvage.ask(_NAMES_IN_INDEX):
+                row = db.execute(_NAMED_OTHERWISE, (number, name)).fetchone()
+                if row and isinstance(name, bytes) and _is_of(packs, BlobHash(name), Place(*row[2:]), *row[:2]):
+                    renamed += db.execute("update or ignore blob set hash = ? where id = ?", (name, number)).rowcount
+        finally:
+            packs.close()
+        if renamed:
+            self._fixes.append(Fix("blob: a name that its index has, and its bytes prove", renamed))
 
     def _contents(self, fresh: Database) -> tuple[tuple[Mended, ...], int, frozenset[int]]:
         """Read every content; look for those that are not what they were; mark those that are nowhere. What was found, how many
@@ -232,6 +258,19 @@ def _insert(db: sqlite3.Connection, table: Table, rows: Iterable[tuple[object, .
         except sqlite3.IntegrityError:
             refused += 1
     return refused
+
+
+def _is_of(packs: Packs, name: BlobHash, place: Place, inner: int, size: int) -> bool:
+    """Whether the bytes there are those that ``name`` was made of."""
+    with suppress(StoreDamagedError, OverflowError):
+        if place.pack is not None:
+            return blob_hash(packs.read(place, inner + size)[inner : inner + size]) == name
+        hasher = Hasher()
+        with packs.open_big(name) as source:
+            while chunk := source.read(_CHUNK):
+                hasher.update(chunk)
+        return hasher.digest() == name
+    return False
 
 
 def _drop_unnamed(db: Transaction, bad: set[int]) -> set[int]:

@@ -290,6 +290,19 @@ def test_bytes_that_changed_are_told_by_who_reads_them(home, name):
     assert told(home, read_data=True) == {"content"}
 
 
+def test_a_name_that_is_damaged_hides_no_bytes_that_are(home):
+    """The first frame holds all small files; the first content of its table is told by the table."""
+    at = payload(home, "f1")
+    flip(first_pack(home), 15)
+    flip(first_pack(home), at + 20)
+
+    problems = looked_at(home, read_data=True)["problems"]
+
+    paths = {about["path"] for problem in problems for about in problem["affected"][0]["paths"]}
+    assert {problem["kind"] for problem in problems} == {"frame", "content"}
+    assert {f"f{number}" for number in range(8)} <= paths
+
+
 def test_files_that_no_row_names_are_no_problem(home):
     private(home.blobs / "00000050.pack")
     private(home.blobs / "big" / ("ab" * 32))

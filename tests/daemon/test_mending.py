@@ -17,9 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from openoxide.daemon.mending import repair
+from openoxide.db import PAGE_SIZE
 from openoxide.errors import FailedError, NotFoundError, StoreDamagedError
 from openoxide.paths import Home
-from tests.daemon.test_checking import DAMAGES, FILES, damage, filled, looked_at
+from tests.daemon.test_checking import DAMAGES, FILES, damage, filled, first_pack, flip, looked_at, payload
 from tests.kit import diff_trees, tree_of
 from tests.kit.box import Box
 
@@ -155,6 +156,53 @@ def test_after_a_repair_of_files_what_was_not_lost_is_as_it_was(sound, home, nam
     # the tree still has what a whole pack held, but for what has changed since
     assert len(lost) == (2 if name == "a pack gone" else 0) == answer["newly_lost"]
     assert kinds(home) - {"mode", "foreign"} == ({"lost"} if lost else set())
+
+
+def test_one_repair_finds_all_that_is_damaged_in_a_frame(home):
+    """A name in its table, and bytes of its contents."""
+    before, pack = checkpoints(home), first_pack(home)
+    at = payload(home, "f1")
+    flip(pack, 15)
+    flip(pack, at + 20)
+
+    repaired(home)
+
+    contents(home)
+    assert_nothing_sound_changed(before, home)
+    assert kinds(home) <= {"lost"}
+    assert not repaired(home)["needed"]
+
+
+@pytest.mark.parametrize("is_big", [False, True])
+def test_a_name_that_only_its_index_has_right_comes_back(home, is_big):
+    """One bit of it in the table: its bytes prove the index."""
+    before, had = checkpoints(home), contents(home)
+    query = "select b.hash from blob b join frame f on f.id = b.frame where (f.pack is null) = ? order by b.id limit 1"
+    with closing(sqlite3.connect(home.timeline_db)) as db:
+        (name,) = db.execute(query, (is_big,)).fetchone()
+    data, at = home.timeline_db.read_bytes(), -1
+    # a leaf of a table begins with 13 (SQLite: Database File Format, 1.6)
+    while (at := data.find(name, at + 1)) >= 0 and data[at - at % PAGE_SIZE] != 13:
+        pass
+    assert at >= 0
+    flip(home.timeline_db, at + 3)
+
+    answer = repaired(home)
+
+    assert (checkpoints(home), contents(home)) == (before, had)
+    assert (answer["newly_lost"], kinds(home)) == (0, set())
+
+
+def test_a_path_that_only_its_index_has_right_comes_back(home):
+    """The sums prove the index."""
+    before = checkpoints(home)
+    # as a table has it: four bytes of header, the last one its type
+    flip(home.timeline_db, home.timeline_db.read_bytes().index(b"\x04\x00\x09\x10f1") + 4)
+
+    repaired(home)
+
+    assert checkpoints(home) == before
+    assert kinds(home) == set()
 
 
 def test_what_is_in_the_way_of_a_file_is_told_and_stays(home):
@@ -333,16 +381,25 @@ def test_the_wal_of_a_store_whose_first_page_is_damaged_is_read_too(large, tmp_p
     assert kinds(home) == set()
 
 
-def test_of_a_file_that_was_cut_short_the_rest_is_read(large, tmp_path):
-    home = copied(large, tmp_path)
-    before = checkpoints(home)
-    os.truncate(home.timeline_db, home.timeline_db.stat().st_size // 2)
+@pytest.mark.parametrize("share", [0.75, 1])
+def test_of_a_file_that_was_cut_short_the_rest_is_read_as_if_the_end_were_blank(large, tmp_path, share):
+    """A file cut short says as much as one whose end is zeros, which SQLite opens."""
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "blank").mkdir()
+    home, other = copied(large, tmp_path / "cut"), copied(large, tmp_path / "blank")
+    before, whole = checkpoints(home), home.timeline_db.stat().st_size
+    length = min(int(whole / PAGE_SIZE * share), whole // PAGE_SIZE - 1) * PAGE_SIZE
+    os.truncate(home.timeline_db, length)
+    os.truncate(other.timeline_db, length)
+    os.truncate(other.timeline_db, whole)
 
     repaired(home)
+    repaired(other)
 
     assert kinds(home) <= {"lost"}
     assert_nothing_sound_changed(before, home)
     assert any(checkpoints(home)[0].values())
+    assert (checkpoints(home), contents(home)) == (checkpoints(other), contents(other))
 
 
 def leaf_pages(home, table):
