@@ -174,7 +174,8 @@ class Packs:
 
     def remove(self, number: int) -> None:
         """Delete a pack that no row names."""
-        os.unlink(pack_name(number), dir_fd=self._packs.fd())
+        with suppress(FileNotFoundError):  # another one found it unused at the same time (Blobs.drop_packs)
+            os.unlink(pack_name(number), dir_fd=self._packs.fd())
 
     def set_aside(self, number: int) -> None:
         """Keep a pack out of sight for good."""
