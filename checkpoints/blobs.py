@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -23,7 +23,7 @@ from openoxide.checkpoints.litter import litter
 from openoxide.checkpoints.model import BlobHash
 from openoxide.checkpoints.packs import BIG_BYTES, Packs, taken_numbers
 from openoxide.db import Database, Transaction
-from openoxide.errors import StoreDamagedError, StoreReadOnlyError
+from openoxide.errors import FailedError, StoreDamagedError, StoreReadOnlyError
 from openoxide.fileio import write_all, write_errors
 from openoxide.paths import Home
 from openoxide.syscalls import clone_blocks
@@ -40,8 +40,11 @@ log = logging.getLogger(__name__)
 Placed = list[tuple[Place, tuple[tuple[BlobHash, int], ...]]]
 
 
-class BlobVanishedError(Exception):
+class BlobVanishedError(FailedError):
     """A blob that was stored when it was looked up is gone; the caller stores it again."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} while it was being recorded", hint="do it again: it is stored anew then")
 
 
 class Blobs:
@@ -136,10 +139,12 @@ class Blobs:
         return name
 
     def adopt(self, db: Transaction, placed: Placed, names: Iterable[BlobHash]) -> dict[BlobHash, int]:
-        """Rows for ``placed`` and for pending big blobs; the ids of ``names``. Raises BlobVanishedError."""
+        """Rows for ``placed`` and for pending big blobs; the ids of ``names``. Raises BlobVanishedError, never for what was
+        written in the same transaction: only a writer drops packs.
+        """
         # bytes without rows look like bytes that nobody needs (drop_unused)
         if any(place.pack in self._dropped for place, _ in placed):
-            raise BlobVanishedError("the pack was dropped before its rows came")
+            raise BlobVanishedError("a pack was dropped")
         wanted = set(names)
         ids = stored.insert_frames(db, placed) if placed else {}
         # one that had a row already keeps it; the lookup also takes back the mark of a prune
@@ -152,7 +157,7 @@ class Blobs:
             big = {name: place for name, place in big.items() if name in needed}
         # deleted since unknown() found it, so its bytes are in none of these frames
         if missing - big.keys():
-            raise BlobVanishedError((missing - big.keys()).pop().hex())
+            raise BlobVanishedError(f"blob {min(missing - big.keys()).hex()[:12]} was deleted")
         made = stored.insert_frames(db, [(place, [(name, place.raw)]) for name, place in big.items()])
         return ids | (made or stored.blob_ids(db, big))
 
@@ -195,10 +200,9 @@ class Blobs:
         data = source.read()
         if blob_hash(data) != name:
             return False
-        ((place, _),) = self.write({name: data})
         with self._database.writing() as db:
-            if place.pack in self._dropped:
-                return False
+            # with the lock: until the row is there nobody drops the pack
+            ((place, _),) = self.write({name: data})
             stored.move_blob(db, name, place)
         return True
 
@@ -308,10 +312,14 @@ class Blobs:
         with self._database.looking() as db:
             return {BlobHash(bytes.fromhex(name)) for name in self.packs.bigs()} <= stored.big_names(db)
 
-    def shut(self, packs: Iterable[int]) -> None:
-        """From here on no row comes to name anything more in these packs: whoever has appended to one stores it again."""
+    def shut(self, packs: Collection[int]) -> None:
+        """From here on no row comes to name anything more in these packs: whoever has appended to one stores it again, in
+        another one.
+        """
         with self._database.writing():
             self._dropped.update(packs)
+            # at once: what is appended to one now would be for nothing, however often
+            self.packs.leave(packs)
 
     def forget_frames(self) -> None:
         """What was unpacked is not kept in memory any more."""

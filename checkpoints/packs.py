@@ -5,6 +5,7 @@ A blob of BIG_BYTES or more is a file of its own under ``big/``, named by its ha
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -174,13 +175,30 @@ class Packs:
 
     def remove(self, number: int) -> None:
         """Delete a pack that no row names."""
-        os.unlink(pack_name(number), dir_fd=self._packs.fd())
+        with suppress(FileNotFoundError):  # another one found it unused at the same time (Blobs.drop_packs)
+            os.unlink(pack_name(number), dir_fd=self._packs.fd())
 
     def set_aside(self, number: int) -> None:
         """Keep a pack out of sight for good."""
         # not deleted: these may be the only bytes of a timeline.db that comes back
-        folder = self._packs.fd()
-        os.rename(pack_name(number), f"{pack_name(number)}.aside", src_dir_fd=folder, dst_dir_fd=folder)
+        folder, name = self._packs.fd(), pack_name(number)
+        os.rename(name, f"{name}.aside", src_dir_fd=folder, dst_dir_fd=folder)
+        # rename(2) leaves both names where they are one file already (keep_aside)
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+
+    def keep_aside(self, number: int) -> None:
+        """As :meth:`set_aside`, beside the pack, which goes on being one of ours: what it holds stays when it is deleted."""
+        folder, name = self._packs.fd(), pack_name(number)
+        if not self._packs.holds(name):
+            return
+        try:
+            os.link(name, f"{name}.aside", src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        except OSError as error:
+            # kept already, or by a file system that knows no second names: link(2)
+            if error.errno not in (errno.EEXIST, errno.EPERM, errno.EOPNOTSUPP):
+                raise
+        os.fsync(folder)
 
     def take_back(self, number: int) -> None:
         """Undo :meth:`set_aside` where there was such a pack, and nothing stands in its place."""
@@ -224,12 +242,14 @@ class Packs:
         """Files of big blobs that are being copied or deleted, or were when that was cut off."""
         return [name for name in os.listdir(self._bigs.fd()) if _COPYING.fullmatch(name) and self._bigs.holds(name)]
 
-    def read(self, place: Place, size: int) -> bytes:
-        """The first ``size`` raw bytes of a frame in a pack, at least. Raises StoreDamagedError where they cannot be had."""
+    def read(self, place: Place, size: int, dictionary: bytes = b"") -> bytes:
+        """The first ``size`` raw bytes of a frame in a pack, at least; with ``dictionary`` instead of what it rests on. Raises
+        StoreDamagedError where they cannot be had.
+        """
         assert place.pack is not None
         try:
-            payload, dictionary = self._payload(place), b""
-            if place.codec == DELTA:
+            payload = self._payload(place)
+            if place.codec == DELTA and not dictionary:
                 base = base_of(payload, place)
                 dictionary = decompress(self._payload(base), base, base.raw)
             return decompress(payload, place, size, dictionary)
@@ -237,6 +257,12 @@ class Packs:
         except (OSError, zstandard.ZstdError, MemoryError, ValueError, OverflowError) as error:
             require_readable(error)
             raise StoreDamagedError(f"pack {place.pack} cannot be read at {place.offset}: {error}") from error
+
+    def base(self, place: Place) -> Place | None:
+        """Which frame's raw bytes another one has as its dictionary; None where it has none, or is damaged itself."""
+        with suppress(OSError, StoreDamagedError, ValueError):
+            return base_of(self._payload(place), place) if place.codec == DELTA else None
+        return None
 
     def _payload(self, place: Place) -> bytes:
         assert place.pack is not None

@@ -1,5 +1,6 @@
 """Looks for the bytes of contents that the store cannot give back: in their own place, in other frames that hold them too, in
-packs that were set aside, and in the watched trees. A hash decides each time; nothing is taken for what it is not.
+packs that were set aside, and in the watched trees. A hash decides each time; nothing is taken for what it is not. What
+differs in something from a content that is damaged can be had as soon as that one is found.
 """
 
 from __future__ import annotations
@@ -45,6 +46,14 @@ class Mended(NamedTuple):
     inner: int = 0
 
 
+class Entry(NamedTuple):
+    """A content in a frame: from which of its raw bytes on, and how many."""
+
+    name: BlobHash
+    inner: int
+    size: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Recovering:
     """One search. ``database``: the one that is being made. With ``write`` what is found is written anew at once, in frames
@@ -57,14 +66,53 @@ class Recovering:
     write: bool
     progress: Callable[[str, int, int], None] = lambda *_: None
     found: dict[BlobHash, Mended] = field(default_factory=dict)
+    _wanted: frozenset[BlobHash] = frozenset()
+    _resting: dict[BlobHash, dict[Place, list[Entry]]] = field(default_factory=dict)
 
     def find(self, wanted: Collection[BlobHash]) -> dict[BlobHash, Mended]:
         """Those of ``wanted`` whose bytes are somewhere."""
+        self._wanted = frozenset(wanted)
+        self._note_bases()
         # the cheapest first, and a tree last: what it holds may change while it is read
         for look in (self._in_place, self._in_files, self._in_trees):
-            if left := {name for name in wanted if name not in self.found}:
+            # a base is of no more use once all that rests on it was found
+            if left := {name for name in {*wanted, *self._resting} if name not in self.found}:
                 look(left)
-        return self.found
+        return {name: one for name, one in self.found.items() if name in self._wanted}
+
+    def _note_bases(self) -> None:
+        """Which contents others differ from: frames that rest on one, and what is wanted of these."""
+        with self.database.looking() as db:
+            places = stored.blob_places(db, self._wanted)
+        at = {(place.pack, place.offset): name for name, (place, _, _) in places.items()}
+        bases = {place: self.packs.base(place) for place, _, _ in places.values() if place.codec == DELTA}
+        for name, (place, inner, size) in places.items():
+            base = bases.get(place)
+            if base is not None and (whole := self._alone_in(base) or at.get((base.pack, base.offset))) is not None:
+                self._resting.setdefault(whole, {}).setdefault(place, []).append(Entry(name, inner, size))
+
+    def _alone_in(self, base: Place) -> BlobHash | None:
+        """The content that is all of a frame, by what the frame says: no row may name it any more."""
+        with suppress(OSError, OverflowError):
+            header = self.packs.header(base, 0)
+            if header is not None and len(header.entries) == 1:
+                return next(name for name, _, _ in header.entries)
+        return None
+
+    def _rests_on(self, name: BlobHash, source: BinaryIO) -> None:
+        """What rests on a content that was found can be unpacked."""
+        frames = self._resting.pop(name, {})
+        if not frames:
+            return
+        source.seek(0)
+        dictionary = source.read()
+        for place, entries in frames.items():
+            with suppress(StoreDamagedError):
+                data = self.packs.read(place, place.raw, dictionary)
+                for one in entries:
+                    if one.name not in self.found:
+                        content = io.BytesIO(data[one.inner : one.inner + one.size])
+                        self._keep(one.name, content, STORE, f"pack {place.pack}")
 
     def _in_place(self, wanted: Collection[BlobHash]) -> None:
         """Where its header is damaged the bytes behind it may be whole."""
@@ -107,6 +155,7 @@ class Recovering:
                     self._keep(name, io.BytesIO(content), STORE, file)
                 elif blob_hash(content) == name:
                     self.found[name] = Mended(name, STORE, file, size, place, inner)
+                    self._rests_on(name, io.BytesIO(content))
 
     def _in_trees(self, wanted: Collection[BlobHash]) -> None:
         """At a path that held it once: the file may be as it was then."""
@@ -145,14 +194,17 @@ class Recovering:
             self.found[name] = Mended(name, STORE, f"blobs/{BIG}/{name.hex()}", size, place)
 
     def _keep(self, name: BlobHash, source: BinaryIO, kind: str, where: str) -> None:
-        """Write what ``source`` holds if its name is ``name``."""
+        """Write what ``source`` holds if its name is ``name``, and what can be had by it."""
         size = _length_if(source, name)
         if size is None:
             return
         source.seek(0)
-        place = self._written(name, source, size) if self.write else None
-        if place is not None or not self.write:
+        # a base that is sound elsewhere, or that no row names any more, is only read
+        write = self.write and name in self._wanted
+        place = self._written(name, source, size) if write else None
+        if place is not None or not write:
             self.found[name] = Mended(name, kind, where, size, place)
+            self._rests_on(name, source)
 
     def _written(self, name: BlobHash, source: BinaryIO, size: int) -> Place | None:
         """Where its bytes lie now, durable; None where they changed meanwhile."""

@@ -177,6 +177,13 @@ class Repairing:
                 }
             search = Recovering(database=fresh, home=self.home, packs=packs, write=self.write, progress=self.progress)
             found = search.find(names)
+            newly_lost = {name for name, frame in names.items() if name not in found and frame != LOST_FRAME}
+            if self.write:
+                with fresh.looking() as db:
+                    lost_places = stored.blob_places(db, newly_lost).values()
+                # the state before names them there, and a prune deletes a pack once no row of the new one does
+                for number in {place.pack for place, _, _ in lost_places if place.pack is not None}:
+                    packs.keep_aside(number)
         finally:
             packs.close()
         with fresh.writing() as db:
@@ -187,8 +194,7 @@ class Repairing:
             )
         if dropped:
             self._fixes.append(Fix("blob: damaged, and needed by nothing", len(dropped)))
-        newly_lost = sum(name not in found and frame != LOST_FRAME for name, frame in names.items())
-        return tuple(found[name] for name in sorted(found)), newly_lost, coming
+        return tuple(found[name] for name in sorted(found)), len(newly_lost), coming
 
     def _judged(self, fresh: Database, coming: frozenset[int]) -> tuple[tuple[Problem, dict[int, Affected]], ...]:
         """What is marked as lost, but for the contents in rows ``coming``. Raises FailedError where anything else is wrong:

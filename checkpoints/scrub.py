@@ -2,7 +2,8 @@
 
 A pack of ours is written anew as a whole once its rows are gone (``repack``). One that was set aside belongs to rows that may
 come back, and of one that is damaged not everything can be moved: there every other content stays where it is, and what goes is
-blanked, name and bytes, so that the frame keeps its place and its length.
+blanked, name and bytes, so that the frame keeps its place and its length. What differs in something from a content that is
+blanked is lost with it (docs/purge.md).
 """
 
 from __future__ import annotations

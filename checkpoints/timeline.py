@@ -195,9 +195,9 @@ class Timeline:
                 ids = self.blobs.adopt(db, placed, names)
                 checkpoint = self._rows(db, worktree, chunk, ids, attribute, seal)
         except BlobVanishedError:
-            # all of them, unasked: what lies in a pack of this start is not swept
-            placed = self.blobs.write(_payloads(chunk))
             with self.database.writing() as db:
+                # all of them, unasked; and with the lock, though others wait: one prune drops packs several times
+                placed = self.blobs.write(_payloads(chunk))
                 ids = self.blobs.adopt(db, placed, names)
                 checkpoint = self._rows(db, worktree, chunk, ids, attribute, seal)
         # after the commit: until then a sweep has to spare their files

@@ -158,9 +158,9 @@ def begin(service: Service, parts: Sequence[Part]) -> list[Operation]:
     found: list[Operation] = []
     blobs = service.timeline.blobs
     merged = {c.wanted.blob: c.merged for p in parts for c in p.plan.merge if c.wanted.blob and c.merged is not None}
-    stored = blobs.write(merged)
     with service.timeline.database.writing() as db:
-        blobs.adopt(db, stored, merged)
+        # with the lock, since they are few: before they had rows a prune would drop their pack
+        blobs.adopt(db, blobs.write(merged), merged)
         for part in parts:
             prepared = _prepared(service, store.CheckpointQuery(db, part.watched.worktree.id), part, found)
             begun = journal.begin(db, prepared)

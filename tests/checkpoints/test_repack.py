@@ -228,6 +228,19 @@ class TestBesideOthers:
         assert store.blobs.drop_packs() == {int(old[0].removesuffix(".pack"))}
         assert store.blobs.read(blob_hash(b"a")) == b"a"
 
+    def test_two_that_find_the_same_pack_unused_both_delete_it(self, store):
+        """As a prune beside a purge: each looks first, and waits then for whoever reads."""
+        store.blobs.write({blob_hash(b"x"): b"x"})
+        (old,) = store.blobs.packs.numbers()
+        other = []
+
+        def drained() -> bool:
+            other.append(store.blobs.drop_packs())
+            return True
+
+        assert store.blobs.drop_packs(drained) == other[0] == {old}
+        assert store.packs() == []
+
     def test_what_was_appended_before_and_is_adopted_after_is_stored_again(self, store):
         store.keep(b"a")
         payload = {blob_hash(b"x"): b"x"}

@@ -410,6 +410,36 @@ class TestConcurrency:
         assert timeline.states(1, 2)[b"b"] == file(b"one")
         assert timeline.blobs.read(blob_hash(b"one")) == b"one"
 
+    def test_packs_that_are_dropped_again_and_again_cost_no_recording(self, timeline):
+        """As beside a prune: each time that the recording gets the lock, somebody has just dropped what has no row."""
+        dropped = []
+
+        def drop() -> None:
+            timeline.database.guard = lambda: None
+            dropped.append(timeline.blobs.drop_packs())
+            # the third one is that before the commit
+            if len(dropped) < 2:
+                timeline.database.guard = drop
+
+        timeline.database.guard = drop
+        timeline.record(1, [found(b"a", file(b"one"))])
+        assert len(dropped) == 2
+        assert dropped[0]
+        assert timeline.blobs.read(blob_hash(b"one")) == b"one"
+
+    def test_a_pack_that_is_shut_takes_nothing_more(self, timeline):
+        """A purge shuts packs, and then waits for whoever writes others anew."""
+        timeline.record(1, [found(b"a", file(b"one"))])
+        timeline.blobs.shut(timeline.blobs.packs.numbers())
+        timeline.record(1, [found(b"b", file(b"two two"))])
+        assert timeline.blobs.read(blob_hash(b"two two")) == b"two two"
+        assert len(timeline.blobs.packs.numbers()) == 2
+
+    def test_a_content_that_is_gone_is_told_of_to_the_user(self, timeline):
+        with pytest.raises(OpenOxideError, match="was deleted while it was being recorded") as caught:
+            timeline.record(1, [found(b"a", file(b"given by no one"))])
+        assert caught.value.hint
+
     def test_many_threads_record_without_losing_a_row(self, timeline):
         def record(worktree: int) -> None:
             for number in range(20):
