@@ -107,6 +107,8 @@ def _checkpoint(row: tuple[Any, ...]) -> Checkpoint:
         _, public_id, worktree, number, seq, created_ms, trigger, name, pinned, expires_ms, turn, agent, session, prompt,
         complete, late, gap, head, branch, origin, added, modified, removed, skipped, manifest_hash, failed, forgotten_ms,
     ) = row  # fmt: skip
+    if not isinstance(manifest_hash, bytes):
+        raise TypeError("its sum is no bytes")
     return Checkpoint(
         id=public_id,
         worktree=worktree,
@@ -315,6 +317,8 @@ class CheckpointQuery:
 def _worktree(row: tuple[Any, ...]) -> Worktree:
     """``row``: all columns, in the order of the table."""
     (id_, project, root, kind, dev, ino, birth_ns, watching, common_dir, _, paused_ms, paused_until_ms) = row
+    if not isinstance(root, bytes):
+        raise TypeError("its root is no bytes")
     return Worktree(
         id=id_,
         project=project,

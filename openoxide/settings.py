@@ -13,7 +13,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from openoxide.errors import FailedError, UsageError
-from openoxide.fileio import read_regular
 from openoxide.knobs import KNOBS, LONGEST_ITEM, allowed
 
 
@@ -108,12 +107,14 @@ def read_text(path: Path) -> str | None:
     cannot be read.
     """
     try:
+        if path.exists() and not path.is_file():  # reading a FIFO would wait for whoever writes into it
+            raise FailedError(f"{path} cannot be read: it is no regular file", hint="check what it is")
         # before it is read: what is no settings at all may be of any size
         if (size := path.stat().st_size) > MOST_BYTES:
             raise FailedError(
                 f"{path} cannot be read: it has {size} bytes, and no settings have so many", hint="check it"
             )
-        return read_regular(path).decode()
+        return path.read_bytes().decode()
     except FileNotFoundError:
         # a link to a disk that is not there: what it would say is not that there are no settings
         if path.is_symlink():
