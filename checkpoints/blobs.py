@@ -299,7 +299,8 @@ class Blobs:
             for name in gone:
                 self._big.pop(name, None)
             aside, size = self.packs.set_bigs_aside(gone)
-        self.packs.remove_aside(aside)
+        with write_errors("the content store", StoreReadOnlyError):
+            self.packs.remove_aside(aside)
         return size
 
     def drop_unnamed_big(self, drained: Callable[[], bool]) -> bool:

@@ -38,10 +38,11 @@ def finish(timeline: Timeline, pause: Callable[[float], bool]) -> bool:
         return blobs.leases.drained(_WAIT_SECONDS, lambda: pause(0))
 
     repack(database, blobs, left.packs, drained=drained)
+    _blank_what_stays(timeline, left.packs)
+    blobs.drop_packs(drained)
     with database.looking() as db:
         if left.packs & blobs.packs.unused(stored.used_packs(db)):
             return False
-    _blank_what_stays(timeline, left.packs)
     if not _tried(lambda: blobs.drop_unnamed_big(drained), pause):
         return False
     with write_errors("the content store", StoreReadOnlyError):
@@ -65,8 +66,10 @@ def _tried(attempt: Callable[[], bool], pause: Callable[[float], bool]) -> bool:
 
 
 def _blank_what_stays(timeline: Timeline, packs: Collection[int]) -> None:
-    """A pack with damaged contents stays for what may still be got out of it, without what no row names."""
-    folder = timeline.blobs.packs.folder
+    """A pack with damaged contents stays for what may still be got out of it, without what no row names: under another number,
+    since the bytes of a pack never change (a backup holds them against what it has).
+    """
+    blobs, folder = timeline.blobs, timeline.blobs.packs.folder
     for number in sorted(packs):
         with timeline.database.looking() as db:
             named = stored.named_in(db, number)
@@ -79,6 +82,13 @@ def _blank_what_stays(timeline: Timeline, packs: Collection[int]) -> None:
         # a link to a pack that somebody moved is theirs (and told of): what it leads to is not written
         if (folder / pack_name(number)).is_symlink():
             continue
-        with write_errors("the content store", StoreReadOnlyError), suppress(FileNotFoundError):
+        blobs.promise_packs()
+        with (
+            write_errors("the content store", StoreReadOnlyError),
+            suppress(FileNotFoundError),
+            blobs.packs.beside() as fresh,
+        ):
             # no row can be helped by what is behind it: where a frame has no header, its contents are damaged anyway
-            blank(folder / pack_name(number), goes, lambda _: b"")
+            blank(folder / pack_name(number), folder / pack_name(fresh.number), goes, lambda _: b"")
+            with timeline.database.writing() as db:
+                stored.renumber_pack(db, number, fresh.number)

@@ -69,8 +69,8 @@ def _names_any(file: Path, names: Collection[BlobHash]) -> bool:
     return any(rest.find(name) >= 0 for name in names)
 
 
-def blank(file: Path, goes: Goes, rest: Callable[[bytes], bytes]) -> None:
-    """Write a pack anew without the contents that go. It is the old one or the new one at any time. ``rest``: what becomes of
+def blank(file: Path, to: Path, goes: Goes, rest: Callable[[bytes], bytes]) -> None:
+    """Write a pack without the contents that go as ``to``, which is what it was or whole at any time. ``rest``: what becomes of
     the bytes behind the last whole frame.
     """
     # what a crash leaves of this name is removed at the next start (Packs.prepare)
@@ -85,7 +85,7 @@ def blank(file: Path, goes: Goes, rest: Callable[[bytes], bytes]) -> None:
             out.write(rest(source.read()))
             out.flush()
             os.fsync(out.fileno())
-        os.rename(temporary, file)
+        os.rename(temporary, to)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -98,7 +98,7 @@ def blank_aside(file: Path, names: Collection[BlobHash]) -> None:
     def before_names(rest: bytes) -> bytes:
         return rest[: min((at for name in names if (at := rest.find(name)) >= 0), default=len(rest))]
 
-    blank(file, lambda _, name: name in names, before_names)
+    blank(file, file, lambda _, name: name in names, before_names)
 
 
 def _private(name: str, flags: int) -> int:

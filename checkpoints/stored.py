@@ -171,6 +171,11 @@ def named_in(db: Transaction, pack: int) -> set[tuple[int, BlobHash]]:
     return {(offset, BlobHash(name)) for offset, name in raw(db).execute(query, (pack,))}
 
 
+def renumber_pack(db: Transaction, old: int, new: int) -> None:
+    """What lay in one pack lies at the same places of another one, which is durable."""
+    raw(db).execute("update frame set pack = ? where pack = ?", (new, old))
+
+
 def reserved_packs(db: Transaction) -> int:
     """The greatest pack number that this database has ever reserved."""
     row = raw(db).execute("select value from meta where key = 'packs'").fetchone()

@@ -155,7 +155,7 @@ def test_what_others_differ_in_from_it_is_whole(box):
     assert [box.call("cat", checkpoint=str(3 + number), file="code") for number in range(3)] == versions[:3]
 
 
-def test_a_pack_with_damaged_contents_loses_it_too(box):
+def test_a_pack_with_damaged_contents_loses_it_too(box, tmp_path):
     """What cannot be read cannot be moved, and stays where it is."""
     (pack,) = [path for path in box.home.blobs.glob("*.pack") if traces(path.parent, SECRET)]
     noise = os.urandom(4_000)
@@ -163,6 +163,7 @@ def test_a_pack_with_damaged_contents_loses_it_too(box):
     box.checkpoint()
     data = pack.read_bytes()
     assert noise in data
+    box.call("backup", to=str(tmp_path / "backup"))
     pack.write_bytes(data.replace(noise, noise[:-1] + bytes([noise[-1] ^ 1])))
     # of somebody who records at the same time, and has appended what no row names yet
     blobs, theirs = box.service.timeline.blobs, {blob_hash(b"theirs"): b"theirs"}
@@ -172,7 +173,10 @@ def test_a_pack_with_damaged_contents_loses_it_too(box):
     with pytest.raises(BlobVanishedError), box.service.timeline.database.writing() as db:
         blobs.adopt(db, placed, theirs)
     assert traces(box.home.folder, SECRET) == []
-    assert noise[:-1] in pack.read_bytes()
+    assert any(noise[:-1] in path.read_bytes() for path in box.home.blobs.glob("*.pack"))
+    # its bytes are others, and so is its name: a backup of before takes it for a new one
+    assert not pack.exists()
+    assert box.call("backup", to=str(tmp_path / "backup"))["copied_files"] > 1
     assert {problem.split()[0] for problem in problems(box)} == {"content"}
     assert box.call("cat", checkpoint="1", file="kept") == b"kept\n" * 50
 
