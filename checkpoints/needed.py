@@ -79,8 +79,8 @@ def read_needs(db: Transaction, worktree: int, now_ms: int, given_up: int = 0) -
 
 def fine_bounds(db: Transaction, worktree: int, now_ms: int, given_up: int = 0) -> tuple[int, int]:
     """Up to which position nothing is kept for the fine window, and up to which it may be given up."""
-    (kind,) = raw(db).execute("select kind from worktree where id = ?", (worktree,)).fetchone()
-    if kind == MEMORY:  # every version is kept: what was noted and by whom is what a memory is for
+    memory = raw(db).execute("select 1 from worktree where id = ? and kind = ?", (worktree, MEMORY)).fetchone()
+    if memory:  # every version is kept: what was noted and by whom is what a memory is for
         return 0, 0
     # what a wrong clock sealed says nothing: one that was ahead would be young again on the day that it took for today
     counted = counted_from(db)

@@ -27,6 +27,8 @@ def survey(life, gauge, **limits):
 def dead(life, worktree, size):
     """Something is stored that no checkpoint needs: as in the hours between a limit and a prune."""
     life.remove(worktree, life.edit(worktree, size))
+    life.seal(worktree, "quiet")
+    life.clock.advance(DAY + 1)  # within a day every state is needed
 
 
 def needed(life, gauge=None, **limits):

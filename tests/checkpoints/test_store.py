@@ -233,10 +233,11 @@ def fill(db, number: int) -> None:
     db.execute_sql("insert into claim values(?, 1, 1)", (number,))
     db.execute_sql("insert into head values(?, 1, x'00', 0, 0, 0)", (number,))
     store.insert_checkpoint(db, checkpoint(1, id=f"c{number}", worktree=number))
+    db.execute_sql("insert into position select id, worktree, 1 from checkpoint where worktree = ?", (number,))
     sight.begin_window(db, number, window("s"), 5)
     sight.open_gap(db, number, "overflow", 5)
     db.execute_sql(
-        "insert into operation values(?, ?, ?, 'undo', 'done', 0, '', 0, '', 0, 0, null, null, null, null, '')",
+        "insert into operation values(?, ?, ?, 'undo', 'done', 0, '', 0, '', 0, 0, null, null, null, null, '', null)",
         (number, f"o{number}", number),
     )
     db.execute_sql("insert into step values(?, 0, 'mode', x'61', '', '', null)", (number,))

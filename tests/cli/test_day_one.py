@@ -165,8 +165,16 @@ def test_a_secret_leaves_the_home(after_a_turn, project, machine, shell):
     assert not any(b"of a test" in path.read_bytes() for path in machine.home.rglob("*") if path.is_file())
 
 
+def test_agents_share_notes(after_a_turn, shell):
+    shown, saved, blamed = ANSWERS["What do my agents know of this project?"]
+    shell(saved)
+    assert "howto.md" in shell(shown)
+    assert "howto.md" in shell(blamed)
+
+
 def test_every_answer_is_tried():
     elsewhere = {"Undo what it just did", "Take that back", "My file is gone"}
     elsewhere |= {"Give space back", "It is not: mend it", "What if this disk dies?", "A secret was recorded"}
+    elsewhere |= {"What do my agents know of this project?"}
     elsewhere |= {"When did this line vanish, and who did it?", "Yesterday's version beside today's"}
     assert ANSWERS.keys() == SAID.keys() | elsewhere

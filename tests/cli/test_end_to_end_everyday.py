@@ -33,7 +33,9 @@ def test_forget_and_unforget(machine, project):
     plan = machine.json("forget", first["id"], "mine", "--dry-run")
     answer = machine.json("forget", first["id"], "mine", "--yes", code=3)
 
-    assert plan == {**answer, "dry_run": True}
+    assert [item["forgotten_at"] is None for item in answer["forgotten"]] == [False]
+    planned = [{**item, "forgotten_at": None} for item in answer["forgotten"]]
+    assert plan == {**answer, "dry_run": True, "forgotten": planned}
     assert [item["id"] for item in answer["forgotten"]] == [first["id"]]
     assert [(item["id"], item["reason"]) for item in answer["kept"]] == [(kept["id"], "pinned")]
     assert answer["freed_bytes"] == 0

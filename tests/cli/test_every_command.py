@@ -128,7 +128,7 @@ LINES = {
 }
 COLOUR = re.compile(r"\x1b\[[\d;]*[34]\d[\d;]*m")
 LESS_WHEN_QUIET = {"watch", "checkpoint"}
-MORE_WHEN_VERBOSE = {"show", "diff", "rewind"}
+MORE_WHEN_VERBOSE = {"show", "diff", "rewind", "repair"}
 
 every_command = pytest.mark.parametrize("name", catalogue.COMMANDS)
 

@@ -440,6 +440,7 @@ def test_what_others_named_reaches_the_screen_escaped(text):
 
 def test_the_answers_used_here_are_complete():
     assert answers.checkpoint().keys() == answers.CheckpointObject.__annotations__.keys()
-    sometimes = {"plan_seq", "hint", "reverses"}  # of a dry run; where there is a way on; of undo and redo
+    # of a dry run; where there is a way on; of undo and redo; with the memory
+    sometimes = {"plan_seq", "hint", "reverses", "memory"}
     assert answers.rewound().keys() == answers.RewindAnswer.__annotations__.keys() - sometimes
     assert answers.WORKTREE.keys() == WorktreeStatus.__annotations__.keys()

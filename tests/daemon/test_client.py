@@ -127,7 +127,7 @@ WINDOW = {"agent": "claude", "session": "s-1"}
         (lambda c: c.unpin("/w", "1"), "unpin", {"path": "/w", "checkpoint": "1"}),
         (lambda c: c.name("/w", "1", ""), "name", {"path": "/w", "checkpoint": "1", "name": ""}),
         (lambda c: c.forget("/w", ("1",)), "forget", {"path": "/w", "checkpoints": ["1"], "dry_run": False}),
-        (lambda c: c.expire(dry_run=True), "expire", {"dry_run": True, "force": False}),
+        (lambda c: c.expire(dry_run=True), "expire", {"dry_run": True, "force": False, "trash": False}),
         (lambda c: c.unforget("/w", ("1",)), "unforget", {"path": "/w", "checkpoints": ["1"]}),
         (lambda c: c.diff("/w", "1"), "diff", {"path": "/w", "a": "1", "paths": [], "patch": False}),
         (

@@ -525,8 +525,8 @@ def test_any_changes_leave_what_a_dictionary_would(tmp_path_factory, changes):
 @pytest.mark.parametrize(
     ("text", "key", "root", "left"),
     [
-        ("[retention]\nttl_days = 3\n", "retention.ttl_days", None, ""),
-        ("[retention.thin]\nall_days = 3\n", "retention.thin.all_days", None, ""),
+        ("[retention]\nttl_days = 3\n", "retention.ttl_days", None, "\n"),
+        ("[retention.thin]\nall_days = 3\n", "retention.thin.all_days", None, "\n"),
         ("# mine\n[retention]\nttl_days = 3\n# why\n", "retention.ttl_days", None, "# mine\n[retention]\n# why\n"),
         (
             "[retention]\nttl_days = 3\ntrash_days = 2\n",
@@ -534,7 +534,7 @@ def test_any_changes_leave_what_a_dictionary_would(tmp_path_factory, changes):
             None,
             "[retention]\ntrash_days = 2\n",
         ),
-        ('[project."/p".retention]\nttl_days = 3\n', "retention.ttl_days", "/p", ""),
+        ('[project."/p".retention]\nttl_days = 3\n', "retention.ttl_days", "/p", "\n"),
     ],
 )
 def test_no_empty_table_is_left(home, text, key, root, left):
