@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 from openoxide.errors import StoreReadOnlyError
-from openoxide.fileio import fsync_folder, write_all, write_errors
+from openoxide.fileio import fsync_file, fsync_folder, write_all, write_errors
 
 _SIDES = ("-wal", "-shm", "-journal")
 _CHUNK = 1 << 20
@@ -49,7 +49,7 @@ def copy_database(file: Path, to: Path) -> None:
         for side in ("", "-wal"):
             if os.path.exists(f"{file}{side}"):
                 _copy(Path(f"{file}{side}"), Path(f"{to}{side}"))
-    _sync(to)
+    fsync_file(to)
     fsync_folder(to.parent)
 
 
@@ -77,17 +77,9 @@ def _copy(file: Path, to: Path) -> None:
         os.close(fd)
 
 
-def _sync(file: Path) -> None:
-    fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def commit(file: Path) -> None:
     """What stands at :func:`repairing` is ``file`` from now on. The caller holds the home's lock."""
-    _sync(repairing(file))
+    fsync_file(repairing(file))
     # the point of no return
     os.rename(repairing(file), _repaired(file))
     fsync_folder(file.parent)
