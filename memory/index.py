@@ -71,19 +71,22 @@ def body_of(raw: bytes) -> str:
 
 def loaded(body: str, most_lines: int = MOST_LINES, most_units: int = MOST_UNITS) -> LoadedIndex:
     """What an agent is given of a body."""
-    lines = body.split("\n") if body else []
-    total = units(body)
-    if len(lines) <= most_lines and total <= most_units:
-        return LoadedIndex(text=body, lines=len(lines), units=total, loaded_lines=len(lines))
+    count, total = body.count("\n") + 1 if body else 0, units(body)
+    if count <= most_lines and total <= most_units:
+        return LoadedIndex(text=body, lines=count, units=total, loaded_lines=count)
+    # those that may load, the first that does not, and the rest in one piece: of a megabyte nobody needs each line
+    lines = body.split("\n", most_lines + 1)
     kept = _fitting(lines[:most_lines], most_units)
     text = "\n".join(lines[:kept])
     if not kept:
         # a first line that is too long by itself: better a piece of it than nothing
         text = lines[0].encode("utf-16-le", "surrogatepass")[: most_units * 2].decode("utf-16-le", "ignore")
+    over = [f"{count} lines (limit: {most_lines})"] if count > most_lines else []
+    over += [f"{total} characters (limit: {most_units})"] if total > most_units else []
     return LoadedIndex(
         text=text,
-        warning=_warning(lines, total, kept, most_lines, most_units),
-        lines=len(lines),
+        warning=_warning(over, count - kept, count, lines[kept].strip()),
+        lines=count,
         units=total,
         loaded_lines=kept,
         first_cut=kept + 1,
@@ -102,13 +105,10 @@ def _fitting(lines: Sequence[str], most_units: int) -> int:
     return len(lines)
 
 
-def _warning(lines: Sequence[str], total: int, kept: int, most_lines: int, most_units: int) -> str:
-    over = [f"{len(lines)} lines (limit: {most_lines})"] if len(lines) > most_lines else []
-    over += [f"{total} characters (limit: {most_units})"] if total > most_units else []
-    first = lines[kept].strip()
+def _warning(over: Sequence[str], cut: int, count: int, first: str) -> str:
     return (
-        f"WARNING: {INDEX} is {' and '.join(over)}. Only part of it was loaded: {len(lines) - kept} of {len(lines)} lines "
-        f"were cut off, starting at line {kept + 1} ({first[:_SHOWN]}{'…' if len(first) > _SHOWN else ''})"
+        f"WARNING: {INDEX} is {' and '.join(over)}. Only part of it was loaded: {cut} of {count} lines "
+        f"were cut off, starting at line {count - cut + 1} ({first[:_SHOWN]}{'…' if len(first) > _SHOWN else ''})"
     )
 
 
