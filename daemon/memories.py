@@ -152,11 +152,11 @@ class Memories:
                 return None
             with memory.lock:
                 self._service.attach(memory)
-                sealed = memory.seal(Label(trigger=why, turn=memory.only_turn, only_if_changed=True))
+                seq = memory.seal_changes(Label(trigger=why, turn=memory.only_turn, only_if_changed=True))
         except OpenOxideError as error:
             log.warning("the memory of %s is not part of this checkpoint: %s", project, error)
             return None
-        return Beside(memory.worktree.id, sealed.seq)
+        return Beside(memory.worktree.id, seq)
 
     def sync(self, project: str) -> None:
         """Let exactly the windows of the project's trees be open in its memory, after recording what was done until now. The
