@@ -19,6 +19,7 @@ NEAR_LINES, NEAR_UNITS = 180, 22_500  # told before anything is lost
 GONE_MARK = " (file gone)"
 
 _SHOWN = 80
+_PIECE = 16 << 10
 _ENTRY = re.compile(r"\s*[-*+]\s+\[(?P<title>[^\]]*)\]\((?P<target><[^>]*>|[^)\s]*)\)(?:\s*[-–—:]+\s*(?P<hook>.*))?")
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|#|/")
 
@@ -56,7 +57,9 @@ class Entry:
 
 def units(text: str) -> int:
     """The length of a text as JavaScript counts it, in UTF-16 units."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+    # in pieces: of a megabyte the room for it would take longer than to fill it
+    pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+    return sum(len(piece.encode("utf-16-le", "surrogatepass")) for piece in pieces) // 2
 
 
 def load_index(raw: bytes, most_lines: int = MOST_LINES, most_units: int = MOST_UNITS) -> LoadedIndex:
@@ -66,7 +69,9 @@ def load_index(raw: bytes, most_lines: int = MOST_LINES, most_units: int = MOST_
 
 def body_of(raw: bytes) -> str:
     """What counts of these bytes: without frontmatter, block comments, and blank lines around."""
-    return without_comments(page_of(decoded(raw)).body).strip("\n")
+    # bytes are sooner looked through and cut than text, and one byte sooner than four
+    body = page_of(decoded(raw.rstrip(b"\n"))).body
+    return (without_comments(body) if b"<" in raw and b"<!--" in raw else body).strip("\n")
 
 
 def loaded(body: str, most_lines: int = MOST_LINES, most_units: int = MOST_UNITS) -> LoadedIndex:
@@ -74,8 +79,7 @@ def loaded(body: str, most_lines: int = MOST_LINES, most_units: int = MOST_UNITS
     count, total = body.count("\n") + 1 if body else 0, units(body)
     if count <= most_lines and total <= most_units:
         return LoadedIndex(text=body, lines=count, units=total, loaded_lines=count)
-    # those that may load, the first that does not, and the rest in one piece: of a megabyte nobody needs each line
-    lines = body.split("\n", most_lines + 1)
+    lines = _first_lines(body, most_lines + 1)
     kept = _fitting(lines[:most_lines], most_units)
     text = "\n".join(lines[:kept])
     if not kept:
@@ -92,6 +96,16 @@ def loaded(body: str, most_lines: int = MOST_LINES, most_units: int = MOST_UNITS
         first_cut=kept + 1,
         first_cut_text=lines[kept],
     )
+
+
+def _first_lines(text: str, most: int) -> list[str]:
+    """At most so many: of a megabyte nobody needs each line, nor a copy of the rest."""
+    end = -1
+    for _ in range(most):
+        end = text.find("\n", end + 1)
+        if end < 0:
+            return text.split("\n")
+    return text[:end].split("\n")
 
 
 def _fitting(lines: Sequence[str], most_units: int) -> int:
