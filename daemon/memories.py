@@ -12,7 +12,9 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import rows, sight, store
@@ -33,6 +35,8 @@ from openoxide.daemon.watched import Label, Watched, with_sure_writes, writer_be
 from openoxide.db import Transaction
 from openoxide.errors import OpenOxideError
 from openoxide.memory.directory import MemoryDirectory
+from openoxide.memory.index import LoadedIndex, load_index
+from openoxide.memory.naming import INDEX
 from openoxide.memory.search import Search
 from openoxide.memory.topics import Memory
 from openoxide.settings import Settings
@@ -70,6 +74,7 @@ class Memories:
         self._searches: dict[str, Search] = {}
         self._absent: set[str] = set()  # projects that were looked at and had none
         self._newborn: set[int] = set()  # worktrees that came to be since
+        self._over: set[str] = set()  # projects whose index was told of: it does not load whole
         self.generating = threading.Lock()  # whoever holds it asks for no other
 
     def directory(self, project: str) -> MemoryDirectory:
@@ -101,7 +106,8 @@ class Memories:
                 watching=True, kind=MEMORY,
             )  # fmt: skip
             found = self._held[project] = self._service.take_up(self._registered(worktree))
-            return found
+        self.look_at_index_soon(project)
+        return found
 
     def _below(self, project: str) -> list[bytes]:
         directory = self.directory(project)
@@ -152,11 +158,11 @@ class Memories:
                 return None
             with memory.lock:
                 self._service.attach(memory)
-                sealed = memory.seal(Label(trigger=why, turn=memory.only_turn, only_if_changed=True))
+                seq = memory.seal_changes(Label(trigger=why, turn=memory.only_turn, only_if_changed=True))
         except OpenOxideError as error:
             log.warning("the memory of %s is not part of this checkpoint: %s", project, error)
             return None
-        return Beside(memory.worktree.id, sealed.seq)
+        return Beside(memory.worktree.id, seq)
 
     def sync(self, project: str) -> None:
         """Let exactly the windows of the project's trees be open in its memory, after recording what was done until now. The
@@ -235,6 +241,23 @@ class Memories:
         return None if memory is None else memory.worktree.root
 
     # what is to be told
+
+    def look_at_index_soon(self, project: str) -> None:
+        """Have the log say within a moment when an index is over its limit, whoever wrote it. Cheap."""
+        self._service.background.submit(f"index {project}", partial(self._look_at_index, project))
+
+    def _look_at_index(self, project: str) -> None:
+        directory = self.directory(project)
+        index = LoadedIndex()
+        with suppress(OpenOxideError):  # a link in its place: `memory lint` and `status` say so
+            index = load_index(directory.index().data)
+        if not index.warning:
+            self._over.discard(project)
+        elif project not in self._over:  # else it would be told with each line that is added
+            self._over.add(project)
+            # no word of it: a line of a note may hold a secret
+            text = "memory.index_over: no agent gets line %d of %d of %s and what follows it; `oxide-ctl memory index` has more"
+            log.warning(text, index.first_cut, index.lines, directory.path / INDEX)
 
     def look_at(self, worktree: Worktree, sealed: Checkpoint) -> None:
         """Pin the state before ``sealed`` where that lost many files at once, and nobody asked for it."""

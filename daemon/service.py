@@ -313,6 +313,8 @@ class Service:
             watched = self._watched.get(worktree)
         if watched is not None and watched.watch.pending > RECORD_PATHS:
             self.background.submit(f"record {worktree}", partial(self._record_ahead, watched))
+        if watched is not None and watched.worktree.is_memory:
+            self.memories.look_at_index_soon(watched.worktree.project)
 
     def _record_ahead(self, watched: Watched) -> None:
         if watched.attached:

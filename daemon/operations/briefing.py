@@ -67,9 +67,9 @@ def at_start(service: Service, agent: str, folder: bytes) -> str:
     known = _agent(agent)
     try:
         place = place_in(service, service.known(folder))
+        notes = _notes(place)
     except (NotFoundError, RefusedError):
         return ""
-    notes = _notes(place)
     if not notes.index.strip() and not notes.names:
         return ""
     service.background.submit(f"maintain {place.project}", lambda: _maintain(service, place))

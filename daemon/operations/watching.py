@@ -34,6 +34,7 @@ from openoxide.db import Transaction
 from openoxide.errors import OpenOxideError, RefusedError, UsageError
 from openoxide.health import WARNING
 from openoxide.ids import ID_BYTES, letters
+from openoxide.memory.directory import MemoryDirectory
 from openoxide.memory.index import MOST_LINES, MOST_UNITS, load_index
 from openoxide.surroundings import KERNEL_KINDS, file_system
 
@@ -352,8 +353,6 @@ def _memory_status(service: Service, project: str) -> MemoryStatus | None:
         return None
     state, reason = state_of(watched) if watched is not None else ("paused", ROOT_GONE)
     directory, head = service.memories.directory(project), service.timeline.head(known.id)
-    index = load_index(directory.index().data)
-    near = f"{index.lines} of {MOST_LINES} lines and {index.units} of {MOST_UNITS} characters that load are used"
     with service.timeline.database.reading() as db:
         interrupted = [operation.public_id for operation in journal.open_operations(db, known.id)]
     return {
@@ -363,10 +362,20 @@ def _memory_status(service: Service, project: str) -> MemoryStatus | None:
         "files": head.files,
         "bytes": head.bytes,
         "version": head.seq,
-        "warning": index.warning or (near if index.is_near else ""),
+        "warning": _index_warning(directory),
         "deletions": deletions(service, known),
         "interrupted": interrupted,
     }
+
+
+def _index_warning(directory: MemoryDirectory) -> str:
+    """What is wrong with MEMORY.md, or about to be; empty where all of it loads and there is room."""
+    try:
+        index = load_index(directory.index().data)
+    except OpenOxideError as error:  # a link in its place, say: that is no reason to tell nothing of anything
+        return error.message
+    near = f"{index.lines} of {MOST_LINES} lines and {index.units} of {MOST_UNITS} characters that load are used"
+    return index.warning or (near if index.is_near else "")
 
 
 def _pending(watched: Watched) -> int:

@@ -142,6 +142,24 @@ def test_status_tells_of_the_memory(machine, project):
     assert len(machine.json("projects")["items"]) == 1
 
 
+def test_an_index_over_its_limit_is_an_error_of_lint_and_a_line_of_the_log(machine, project):
+    machine.json("memory", "save", "a.md", "--text", "one")
+    index = memory(machine) / "MEMORY.md"
+    rest = "".join(f"- note {number}\n" for number in range(2, 201))
+    with index.open("a") as file:
+        file.write(rest)
+    assert machine.run("memory", "lint").code == 0
+
+    subprocess.run(["sh", "-c", 'echo "- note 201, lost" >> "$0"', index], check=True)
+
+    ended = machine.run("memory", "lint")
+    assert (ended.code, "line 201 is the first that no agent gets: - note 201, lost" in ended.text) == (1, True), ended
+    log = machine.home / "logs" / "oxided.log"
+    wait_until(lambda: "memory.index_over: no agent gets line 201 of 201" in log.read_text(), 60)
+    assert "201, lost" not in log.read_text()
+    assert "MEMORY.md is 201 lines" in machine.run("status").text
+
+
 def test_a_text_comes_from_standard_input(machine, project):
     def save(name, **streams):
         line = [machine.python, *ENTRY, "--json", "memory", "save", name]
