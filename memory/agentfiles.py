@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePath
 from typing import Any
@@ -22,6 +23,7 @@ from openoxide.memory.markdown import decoded, page_of
 CODEX_BUDGET_BYTES = 32_768
 GEMINI_HOPS = 5
 OPENCODE_NAMES = ["AGENTS.md", "CLAUDE.md", "CONTEXT.md"]
+OPENCODE_SETTINGS = ("opencode.json", "opencode.jsonc")
 
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
@@ -87,17 +89,22 @@ def opencode(gathering: Gathering, places: Places, cwd: PurePath, file: PurePath
             _plain(gathering, path, Level.PROJECT)
         if found:
             break
-    # what a folder's .opencode says comes behind what its own file says
-    for folder in (places.opencode, *way, *(one / ".opencode" for one in way[::-1])):
-        for name in ("config.json",) * (folder == places.opencode) + ("opencode.json", "opencode.jsonc"):
-            _named(gathering, places, way, _jsonc(gathering.files, folder / name).get("instructions"))
+    # of the user's own files the last list counts, all others add up; what a folder's .opencode says comes last
+    own: dict[str, Any] = {}
+    for name in ("config.json", *OPENCODE_SETTINGS):
+        own |= _jsonc(gathering.files, places.opencode / name)
+    _named(gathering, places, way, own)
+    for folder in (*way, *(one / ".opencode" for one in way[::-1])):
+        for name in OPENCODE_SETTINGS:
+            _named(gathering, places, way, _jsonc(gathering.files, folder / name))
     if file is not None:
         for folder in [one for one in down_to(file.parent, cwd)[::-1] if one not in way]:
             _first(gathering, folder, OPENCODE_NAMES, Level.PROJECT, f"{file} is read")
 
 
-def _named(gathering: Gathering, places: Places, way: list[PurePath], instructions: Any) -> None:
-    """What a list of instructions names: from whichever file, in each folder from the working directory up to the root."""
+def _named(gathering: Gathering, places: Places, way: list[PurePath], config: dict[str, Any]) -> None:
+    """What the instructions of a file name: from whichever file, in each folder from the working directory up to the root."""
+    instructions = config.get("instructions")
     for name in instructions if isinstance(instructions, list) else []:
         if not isinstance(name, str):
             continue
@@ -117,9 +124,11 @@ def _fitting(files: Files, folder: PurePath, parts: tuple[str, ...]) -> list[Pur
     """The paths below a folder that a pattern fits, part by part; what is in no folder's names is found by its own."""
     if not parts:
         return [folder]
-    names = (
-        [name for name in files.names(folder) if fnmatchcase(name, parts[0])] if _GLOB.search(parts[0]) else parts[:1]
-    )
+    names: Sequence[str] = parts[:1]
+    if _GLOB.search(parts[0]):
+        # a star stands for no dot at the beginning
+        fitting = (name for name in files.names(folder) if name[0] != "." or parts[0][0] == ".")
+        names = sorted(name for name in fitting if fnmatchcase(name, parts[0]))
     next_ = [folder.parent if name == ".." else folder / name for name in names]
     return [path for one in next_ for path in _fitting(files, one, parts[1:])]
 

@@ -170,13 +170,34 @@ def test_opencode_takes_what_its_configuration_names():
         ("/home/u/p/opencode.json", "../up.md", ["/home/u/p/up.md", "/home/u/up.md"]),
         ("/home/u/p/opencode.json", "d*/y.??", ["/home/u/p/sub/docs/y.md", "/home/u/p/docs/y.md"]),
         ("/home/u/p/opencode.json", "/home/u/up*", ["/home/u/up.md"]),
+        ("/home/u/p/opencode.json", "*/.hidden/*.md", []),
         ("/home/u/p/opencode.json", "docs/", []),
     ],
 )
 def test_what_opencode_is_told_of_is_looked_for_from_where_it_starts_up_to_the_root(place, named, expected):
-    files = {"/home/u/p/sub/docs/y.md": "s", "/home/u/p/docs/y.md": "p", "/home/u/p/up.md": "u", "/home/u/up.md": "o"}
+    files = {
+        "/home/u/p/docs/.hidden/.y.md": "h",
+        "/home/u/p/sub/docs/y.md": "s",
+        "/home/u/p/docs/y.md": "p",
+        "/home/u/p/up.md": "u",
+        "/home/u/up.md": "o",
+    }
 
     assert paths(load(Agent.OPENCODE, files | GIT | {place: json.dumps({"instructions": [named]})})) == expected
+
+
+def test_of_the_users_own_settings_of_opencode_the_last_list_counts():
+    files = {f"/home/u/{name}.md": name for name in "abcd"}
+    own = {
+        f"/home/u/.config/opencode/{name}": json.dumps({"instructions": [f"~/{letter}.md"]})
+        for name, letter in (("config.json", "a"), ("opencode.json", "b"))
+    }
+    projects = {
+        f"/home/u/p/sub/{name}": json.dumps({"instructions": [f"~/{letter}.md"]})
+        for name, letter in (("opencode.json", "c"), (".opencode/opencode.json", "d"))
+    }
+
+    assert paths(load(Agent.OPENCODE, files | own | projects)) == [f"/home/u/{name}.md" for name in "bcd"]
 
 
 def test_a_pattern_over_many_folders_is_left_to_opencode():
