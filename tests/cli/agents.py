@@ -54,6 +54,11 @@ def need(clients: Any, agent: str) -> None:
         pytest.skip(f"{agent} is not installed in the folder that CLIENTS_WORK names")
 
 
+def scripted(clients: Any, scenario: str | dict[str, Any], project: Path, folder: Path) -> Any:
+    """The model; what is sent to it is logged in a folder of the test, since it holds what vendors tell their agents."""
+    return clients.FakeModel(scenario, project, log=folder / "requests.jsonl")
+
+
 def read(row: dict[str, Any]) -> str:
     """What a model reads of a request: all of its texts, the system's first."""
     body = row["body"]

@@ -13,7 +13,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.cli.agents import ARGUMENTS, HOOK, PLACES, configure, documented, need, settings, trust_hooks
+from tests.cli.agents import ARGUMENTS, HOOK, PLACES, configure, documented, need, scripted, settings, trust_hooks
 from tests.cli.harness import ROOT
 from tests.kit import wait_until
 
@@ -80,7 +80,7 @@ def test_a_turn_of_the_real_agent_is_declared_with_its_tool_calls(agent, clients
     clients.make_project(machine.project)
     before = clients.tree(machine.project)
     machine.json("watch")
-    with clients.FakeModel("basic", machine.project) as model:
+    with scripted(clients, "basic", machine.project, tmp_path) as model:
         environ = {"OPENOXIDE_HOME": str(machine.home)}
         client = clients.Client(agent, model, tmp_path / "user", env=environ, args=ARGUMENTS.get(agent, []))
         configure(agent, client.home, hooks(agent, HOOK))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.agents import ARGUMENTS, need, read
+from tests.cli.agents import ARGUMENTS, need, read, scripted
 
 pytestmark = [
     pytest.mark.clients,
@@ -286,7 +286,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("agent", "files", "given", "cwd", "reads", "brought", "order"), CASES)
-def test_what_the_agent_is_given(agent, files, given, cwd, reads, brought, order, clients, machine):
+def test_what_the_agent_is_given(agent, files, given, cwd, reads, brought, order, clients, machine, tmp_path):
     need(clients, agent)
     # below the home, as a project of a user is
     project = Path.home() / "project"
@@ -297,7 +297,8 @@ def test_what_the_agent_is_given(agent, files, given, cwd, reads, brought, order
     where = project / cwd
     machine.json("watch", str(project))
     steps = [*([[{"op": "read", "path": reads}]] if reads else []), [{"op": "text", "text": "done"}]]
-    with clients.FakeModel({"side": "side", "no_tools_ok": True, "turns": {"m": steps}}, where) as model:
+    scenario = {"side": "side", "no_tools_ok": True, "turns": {"m": steps}}
+    with scripted(clients, scenario, where, tmp_path) as model:
         clients.Client(agent, model, Path.home(), args=ARGUMENTS.get(agent, []), timeout=LATE_SECONDS).start("[[m]] go")
     requests = model.requests("m")
 

@@ -9,7 +9,7 @@ import pytest
 
 from openoxide.memory.context import BEGIN, END
 from openoxide.memory.secrets import REDACTED
-from tests.cli.agents import ARGUMENTS, HOOK, PLACES, configure, documented, need, read, settings, trust_hooks
+from tests.cli.agents import ARGUMENTS, HOOK, PLACES, configure, documented, need, read, scripted, settings, trust_hooks
 
 pytestmark = [
     pytest.mark.clients,
@@ -71,11 +71,11 @@ def request_with_notes(model, client, arrived):
 
 @pytest.mark.parametrize("index", [FEW, MANY], ids=["few", "many"])
 @pytest.mark.parametrize("agent", AGENTS)
-def test_the_notes_arrive_whole_and_once(agent, index, clients, machine, notes):
+def test_the_notes_arrive_whole_and_once(agent, index, clients, machine, notes, tmp_path):
     need(clients, agent)
     (notes / "MEMORY.md").write_text(index.format(secret=SECRET))
     environ = {"OPENOXIDE_HOME": str(machine.home)}
-    with clients.FakeModel(SCENARIO, machine.project) as model:
+    with scripted(clients, SCENARIO, machine.project, tmp_path) as model:
         client = clients.Client(
             agent, model, Path.home(), env=environ, args=ARGUMENTS.get(agent, []), timeout=LATE_SECONDS
         )
@@ -100,10 +100,10 @@ def test_the_notes_arrive_whole_and_once(agent, index, clients, machine, notes):
         assert given["cap"] == 0 or given["cap"] - 100 < given["size"] <= given["cap"]
 
 
-def test_claude_code_loads_the_memory_by_itself_where_its_setting_leads_to_it(clients, machine, notes):
+def test_claude_code_loads_the_memory_by_itself_where_its_setting_leads_to_it(clients, machine, notes, tmp_path):
     need(clients, "claude")
     (notes / "MEMORY.md").write_text(f"{SECRET}\n{MANY}")
-    with clients.FakeModel(SCENARIO, machine.project) as model:
+    with scripted(clients, SCENARIO, machine.project, tmp_path) as model:
         client = clients.Client("claude", model, Path.home(), env={"OPENOXIDE_HOME": str(machine.home)})
         configure("claude", client.home, documented_settings("claude") | {"autoMemoryDirectory": str(notes)})
         given = machine.json("memory", "context", "--agent", "claude")["memory"]
