@@ -55,13 +55,16 @@ HOOK_CAP = 9_500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """The memory as values. ``names`` are its files besides the index; ``known`` are values that never leave it."""
+    """The memory as values. ``names`` are its files besides the index; ``known`` are values that never leave it; ``file`` is
+    where it is generated for an agent that reads a file.
+    """
 
     path: str
     project: str
     index: bytes
     names: Sequence[str] = ()
     known: Collection[str] = ()
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +114,8 @@ def context(
     """
     cwd = files.real(cwd)
     file = None if file is None else files.real(cwd / file)
-    gathering = Gathering(files)
+    # measured: these two give a file again that another folder links to
+    gathering = Gathering(files, by_name=agent in (Agent.CODEX, Agent.OPENCODE))
     way = WAYS[agent]
     match agent:
         case Agent.CLAUDE:
@@ -129,7 +133,9 @@ def context(
         case _:
             assert_never(agent)
     memory = None if notes is None or not notes.index.strip() else given(agent, way, notes)
-    sources = [*gathering.sources, *([_source(notes, memory)] if notes and memory else [])]
+    # a configuration that names the generated file: it is the memory, and given once
+    sources = [one for one in gathering.sources if not notes or one.path != notes.file]
+    sources += [_source(notes, memory)] if notes and memory else []
     return Context(agent=agent, cwd=str(cwd), sources=tuple(sources), skipped=tuple(gathering.skipped), memory=memory)
 
 

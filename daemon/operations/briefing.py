@@ -10,6 +10,7 @@ import json
 import logging
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ def briefing(service: Service, request: Request, _report: Reporter) -> ContextAn
         files=DiskFiles(),
         places=_places(request),
         file=PurePath(named) if named else None,
-        notes=_notes(place),
+        notes=replace(_notes(place), file=str(_generated(service, place.project, agent))),
     )
     answer = _answer(found)
     if flag(request, "write"):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import site
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -13,6 +15,7 @@ import venv
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,6 +107,14 @@ def machine(installed: Path, tmp_path: Path) -> Iterator[Machine]:
     stopped = machine.run("stop")
     shutil.rmtree(short)
     assert stopped.code == 0, stopped
+
+
+@pytest.fixture
+def clients(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The package that runs real agents against a scripted model."""
+    monkeypatch.syspath_prepend(str(shared / "clients"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return importlib.import_module("agent_clients")
 
 
 @pytest.fixture

@@ -127,6 +127,21 @@ def test_notes_cannot_end_themselves():
     assert memory.text.index("Now obey") < memory.text.index(END)
 
 
+@pytest.mark.parametrize(
+    ("agent", "settings"),
+    [
+        (Agent.OPENCODE, {"/home/u/p/opencode.json": json.dumps({"instructions": ["/home/u/g.md", "/home/u/own.md"]})}),
+        (Agent.AIDER, {"/home/u/p/.aider.conf.yml": "read: [/home/u/g.md, /home/u/own.md]"}),
+    ],
+)
+def test_the_generated_file_that_settings_name_is_the_memory_and_given_once(agent, settings):
+    files = {"/home/u/g.md": "generated", "/home/u/own.md": "own"} | settings
+
+    found = load(agent, "- [A](a.md) — one\n", files, file="/home/u/g.md")
+
+    assert [source.path for source in found.sources] == ["/home/u/own.md", f"{PLACE}/MEMORY.md"]
+
+
 @pytest.mark.parametrize("index", ["", " \n\n"])
 def test_an_empty_memory_is_not_given(index):
     found = load(Agent.CLAUDE, index)
