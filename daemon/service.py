@@ -93,10 +93,9 @@ class Service:
         known.sort(key=lambda w: -(last.created_at_ms if (last := newest[w.id]) else 0))
         for worktree in known:
             self.attach_soon(self.take_up(worktree))
-        for project in dict.fromkeys(worktree.project for worktree in known):
-            # behind their code: a rewind of both is settled by the code's
-            if (memory := self.memories.of(project)) is not None:
-                self.attach_soon(memory)
+        # behind their code: a rewind of both is settled by the code's
+        for memory in {memory.worktree.id: memory for tree in known for memory in self.memories.read_by(tree)}.values():
+            self.attach_soon(memory)
         self.background.submit("spool", partial(take_up, self))
         self.background.submit("purge", self.finish_purge)
         with self.timeline.database.reading() as db:
@@ -179,7 +178,7 @@ class Service:
     def _beside(self, worktree: int, trigger: Trigger) -> Beside | None:
         with self._lock:
             watched = self._watched.get(worktree)
-        return None if watched is None else self.memories.seal(watched.worktree.project, trigger)
+        return None if watched is None else self.memories.seal(watched.worktree, trigger)
 
     def find(self, path: bytes) -> Watched:
         """The innermost watched worktree that holds ``path``. Raises NotFoundError."""
@@ -331,7 +330,7 @@ class Service:
             self._sealer.changed(worktree.id)
         if worktree.is_memory:
             self.memories.look_at(worktree, checkpoint)
-            self.background.submit(f"context {worktree.project}", partial(refresh, self, worktree.project))
+            self.background.submit(f"context {worktree.id}", partial(refresh, self, worktree))
         for listener in list(self.on_sealed):
             listener(worktree, checkpoint)
 

@@ -46,7 +46,7 @@ def paths(entries) -> list[str]:
 
 
 def operations(box: Box):
-    memory = box.service.memories.of(box.call("projects")["items"][0]["project"])
+    memory = box.service.memories.own(box.service.trees()[0].worktree)
     with box.service.timeline.database.reading() as db:
         return journal.operations(db, 1), journal.operations(db, memory.worktree.id) if memory else []
 
