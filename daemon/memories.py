@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openoxide.checkpoints import rows, sight, store
+from openoxide.checkpoints import journal, rows, sight, store
 from openoxide.checkpoints.model import (
     MEMORY,
     BlobHash,
@@ -142,6 +142,12 @@ class Memories:
             row = next((worktree for worktree in store.worktrees(db) if worktree.id == memory), None)
         found = self.of(self.directory(*whose(row.root))) if row is not None else None
         return found if found is not None and found.worktree.id == memory else None
+
+    def unsettled(self) -> list[Watched]:
+        """The memories with an operation that a crash has left open, whoever reads them by now."""
+        with self._service.timeline.database.reading() as db:
+            open_ = [w.id for w in store.worktrees(db) if w.is_memory and journal.open_operations(db, w.id)]
+        return [memory for row in open_ if (memory := self.by_row(row)) is not None]
 
     def readers(self, memory: Worktree) -> list[Watched]:
         """The watched trees that read a memory."""

@@ -94,7 +94,8 @@ class Service:
         for worktree in known:
             self.attach_soon(self.take_up(worktree))
         # behind their code: a rewind of both is settled by the code's
-        for memory in {memory.worktree.id: memory for tree in known for memory in self.memories.read_by(tree)}.values():
+        memories = [memory for tree in known for memory in self.memories.read_by(tree)] + self.memories.unsettled()
+        for memory in {memory.worktree.id: memory for memory in memories}.values():
             self.attach_soon(memory)
         self.background.submit("spool", partial(take_up, self))
         self.background.submit("purge", self.finish_purge)
