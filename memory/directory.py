@@ -84,6 +84,7 @@ class MemoryDirectory:
 
     def __init__(self, home: Path, project: str, worktree: str = "") -> None:
         self.home = home
+        self.project, self.worktree = project, worktree
         self.parts = (PROJECTS, id_of(project), *((WORKTREES, id_of(worktree)) if worktree else ()))
 
     @property

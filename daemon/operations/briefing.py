@@ -22,8 +22,10 @@ from openoxide.daemon.requests import Request, flag, optional_text, path, text
 from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, UsageError
 from openoxide.fileio import replace_file, write_errors
 from openoxide.memory.context import WAYS, Agent, Context, Notes, Way, context
+from openoxide.memory.directory import MemoryDirectory
 from openoxide.memory.gathering import DiskFiles, Places, places_from
 from openoxide.memory.hierarchy import options_from
+from openoxide.memory.layered import Staged
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
@@ -48,7 +50,7 @@ def briefing(service: Service, request: Request, _report: Reporter) -> ContextAn
         files=DiskFiles(),
         places=_places(request),
         file=PurePath(named) if named else None,
-        notes=replace(_notes(place), file=str(_generated(service, place.project, agent))),
+        notes=replace(_notes(place), file=str(_generated(place.directory, agent))),
     )
     answer = _answer(found)
     if flag(request, "write"):
@@ -73,7 +75,7 @@ def at_start(service: Service, agent: str, folder: bytes) -> str:
         return ""
     if not notes.index.strip() and not notes.names:
         return ""
-    service.background.submit(f"maintain {place.project}", lambda: _maintain(service, place))
+    service.background.submit(f"maintain {place.directory.path}", lambda: _maintain(service, place))
     places = places_from(os.environ, Path.home())
     cwd = PurePath(os.fsdecode(folder))
     options = options_from(DiskFiles(), places, cwd) if known is Agent.CLAUDE else None
@@ -99,33 +101,37 @@ def _maintain(service: Service, place: Place) -> None:
     """Give each new topic its line, when no prompt waits for it, and let go of what was deleted a month ago. It is nobody's
     writing.
     """
-    watched = service.memories.of(place.project)
-    if watched is None:
-        return
-    with watched.lock:
-        service.attach(watched)
-        watched.record()
-        place.memory.maintain()
-        # a clock that was set would make all of it old
-        if service.clock_mark.look().trusted:
-            place.memory.empty_trash()
-
-
-def refresh(service: Service, project: str) -> None:
-    """Write the generated files of a project anew, those that somebody asked for."""
-    tree = next((tree.worktree for tree in service.trees() if tree.worktree.project == project), None)
-    for agent, way in WAYS.items():
-        if tree is None or way is not Way.FILE or not _generated(service, project, agent).exists():
+    # the project's too: where all its worktrees have notes of their own nobody else does it
+    for memory in (place.memory, *([place.memory.below] if isinstance(place.memory, Staged) else [])):
+        watched = service.memories.of(memory.directory)
+        if watched is None:
             continue
-        try:
-            _generate(service, place_in(service, tree), agent)
-        except OpenOxideError as error:
-            log.warning("what %s gets of a memory is not up to date: %s", agent.value, error)
+        with watched.lock:
+            service.attach(watched)
+            watched.record()
+            memory.maintain()
+            # a clock that was set would make all of it old
+            if service.clock_mark.look().trusted:
+                memory.empty_trash()
+
+
+def refresh(service: Service, memory: Worktree) -> None:
+    """Write the generated files that hold notes of a memory anew, those that somebody asked for."""
+    trees = [tree.worktree for tree in service.memories.readers(memory)]
+    # one of those that share a memory
+    for tree in {service.memories.layers(tree).own.path: tree for tree in reversed(trees)}.values():
+        for agent, way in WAYS.items():
+            if way is not Way.FILE or not _generated(service.memories.layers(tree).own, agent).exists():
+                continue
+            try:
+                _generate(service, place_in(service, tree), agent)
+            except OpenOxideError as error:
+                log.warning("what %s gets of a memory is not up to date: %s", agent.value, error)
 
 
 def _generate(service: Service, place: Place, agent: Agent) -> Path:
     found = context(agent, PurePath("/"), files=_NoFiles(), places=places_from({}, Path("/")), notes=_notes(place))
-    target = _generated(service, place.project, agent)
+    target = _generated(place.directory, agent)
     data = (found.memory.text if found.memory else "").encode("utf-8", "replace")
     with service.memories.generating, write_errors(str(target)), place.directory.opened(GENERATED, create=True):
         with suppress(FileNotFoundError):
@@ -135,17 +141,22 @@ def _generate(service: Service, place: Place, agent: Agent) -> Path:
     return target
 
 
-def _generated(service: Service, project: str, agent: Agent) -> Path:
-    return service.memories.directory(project).path.parent / GENERATED / f"{agent.value}.md"
+def _generated(directory: MemoryDirectory, agent: Agent) -> Path:
+    return directory.path.parent / GENERATED / f"{agent.value}.md"
 
 
 def _notes(place: Place) -> Notes:
-    raw = place.directory.index().data
-    names = tuple(place.directory.listing().names)
+    raw = place.memory.index()
+    names = tuple(place.memory.listing().names)
     # a memory of topics alone has something to say too
     index = raw if raw.strip() or not names else b"# Memory\n"
     return Notes(
-        path=os.fspath(place.directory.path), project=_shown(place.tree), index=index, names=names, known=place.known
+        path=os.fspath(place.directory.path),
+        project=_shown(place.tree),
+        index=index,
+        names=names,
+        known=place.known,
+        below=os.fspath(place.below.path) if place.below else "",
     )
 
 

@@ -24,7 +24,9 @@ from openoxide.daemon.requests import Request, flag, number, path
 from openoxide.daemon.watched import Watched
 from openoxide.db import Transaction
 from openoxide.errors import AmbiguousError, NotFoundError, OpenOxideError, RefusedError, UsageError
-from openoxide.memory.worktrees import promote
+from openoxide.memory.directory import MemoryDirectory
+from openoxide.memory.topics import Memory
+from openoxide.memory.worktrees import kept_apart, promote
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
@@ -232,20 +234,30 @@ def join(service: Service, request: Request, _report: Reporter) -> JoinAnswer:
 
 
 def _join_memories(service: Service, tree: Worktree, other: str) -> list[str]:
-    """Bring what the memory of ``other`` holds into that of the project of ``tree``; it stays where it is, too. What was done,
-    for people.
+    """Bring what the memories of ``other`` hold into those of the project of ``tree``, what a worktree has of its own into its
+    own; it stays where it is, too. What was done, for people.
     """
-    source = service.memories.notes(other)
     service.memories.let_go_unused(other)
-    if not source.directory.listing().files:
-        return []
+    notes: list[str] = []
+    for worktree in ("", *kept_apart(service.home.folder, other)):
+        source = service.memories.directory(other, worktree)
+        if source.listing().files:
+            notes += _join_memory(service, tree, source, service.memories.directory(tree.project, worktree))
+    service.memories.let_go_unused(tree.project)
+    return notes
+
+
+def _join_memory(service: Service, tree: Worktree, source: MemoryDirectory, target: MemoryDirectory) -> list[str]:
+    notes = Memory(source, service.clock)
     try:
-        done, _, _ = recorded(service, place_in(service, tree), {}, lambda memory: promote(source, memory))
+        place = place_in(service, tree)
+        place = replace(place, memory=Memory(target, service.clock, place.known))
+        done, _, _ = recorded(service, place, {}, lambda memory: promote(notes, memory))
     except OpenOxideError as error:
-        return [f"its memory was not brought along: {error.message}; it is in {source.directory.path}"]
+        return [f"its memory was not brought along: {error.message}; it is in {source.path}"]
     refused = [one for one in done if one.became == "refused"]
     return [
-        f"{len(done) - len(refused)} notes of its memory were brought along; they stay in {source.directory.path}, too",
+        f"{len(done) - len(refused)} notes of its memory were brought along; they stay in {source.path}, too",
         *(f"{one.name} was not: {one.reason}" for one in refused),
     ]
 

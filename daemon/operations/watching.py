@@ -22,6 +22,7 @@ from openoxide.daemon.operations.checking import damage_known, packs_aside
 from openoxide.daemon.operations.expiring import retention, retention_of
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
 from openoxide.daemon.operations.looking import holds, is_broad
+from openoxide.daemon.operations.promoting import unread
 from openoxide.daemon.operations.reviewing import deletions
 from openoxide.daemon.protocol import Items, path_entry, printable
 from openoxide.daemon.protocol.health import JobObject, StatusAnswer, WorktreeStatus
@@ -36,6 +37,7 @@ from openoxide.health import WARNING
 from openoxide.ids import ID_BYTES, letters
 from openoxide.memory.directory import MemoryDirectory
 from openoxide.memory.index import MOST_LINES, MOST_UNITS, load_index
+from openoxide.memory.topics import Memory
 from openoxide.surroundings import KERNEL_KINDS, file_system
 
 if TYPE_CHECKING:
@@ -202,6 +204,8 @@ def unwatch(service: Service, request: Request, _report: Reporter) -> dict[str, 
 
 def _forget(service: Service, worktree: Worktree, watched: Watched | None, *, delete: bool) -> int:
     """How many bytes of a deleted history stay in the store."""
+    # once it is known, its row keeps the number of the worktree, by which its notes are named, from being given again
+    service.memories.of(service.memories.directory(worktree.project, str(worktree.id)))
     if watched is not None:
         service.let_go(watched)
     with service.timeline.database.writing() as db:
@@ -339,39 +343,48 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
             if window.kind is WindowKind.TURN
         ],
         "idle_turns": [idle_turn_object(turn, watched.worktree.root) for turn in idle],
-        "memory": _memory_status(service, watched.worktree.project),
+        "memory": _memory_status(service, watched.worktree),
+        "unread_memories": unread(service, watched.worktree),
     }
 
 
-def _memory_status(service: Service, project: str) -> MemoryStatus | None:
-    """None for a project that has no memory, nor ever had one."""
-    watched = None
-    with suppress(OpenOxideError):  # one that is new cannot be registered now: told of once it is
-        watched = service.memories.of(project)
-    known = watched.worktree if watched is not None else service.memories.known(project)
-    if known is None:
-        return None
+def _memory_status(service: Service, tree: Worktree) -> MemoryStatus | None:
+    """The memory that a worktree writes to, else what it reads; None where there is none, nor ever was."""
+    for directory in service.memories.layers(tree).both:
+        watched = None
+        with suppress(OpenOxideError):  # one that is new cannot be registered now: told of once it is
+            watched = service.memories.of(directory)
+        known = watched.worktree if watched is not None else service.memories.known(directory)
+        if known is not None:
+            return _noted(service, tree, directory, watched, known)
+    return None
+
+
+def _noted(
+    service: Service, tree: Worktree, directory: MemoryDirectory, watched: Watched | None, known: Worktree
+) -> MemoryStatus:
     state, reason = state_of(watched) if watched is not None else ("paused", ROOT_GONE)
-    directory, head = service.memories.directory(project), service.timeline.head(known.id)
+    head = service.timeline.head(known.id)
     with service.timeline.database.reading() as db:
         interrupted = [operation.public_id for operation in journal.open_operations(db, known.id)]
     return {
+        "policy": service.memories.policy(tree).value,
         "path": printable(str(directory.path)),
         "state": state,
         "reason": reason,
         "files": head.files,
         "bytes": head.bytes,
         "version": head.seq,
-        "warning": _index_warning(directory),
+        "warning": _index_warning(service.memories.notes(tree)),
         "deletions": deletions(service, known),
         "interrupted": interrupted,
     }
 
 
-def _index_warning(directory: MemoryDirectory) -> str:
+def _index_warning(notes: Memory) -> str:
     """What is wrong with MEMORY.md, or about to be; empty where all of it loads and there is room."""
     try:
-        index = load_index(directory.index().data)
+        index = load_index(notes.index())
     except OpenOxideError as error:  # a link in its place, say: that is no reason to tell nothing of anything
         return error.message
     near = f"{index.lines} of {MOST_LINES} lines and {index.units} of {MOST_UNITS} characters that load are used"

@@ -31,6 +31,7 @@ from tests.cli.answers import (
     NOTE,
     NOTED,
     NOTES,
+    PROMOTED,
     REVERTED,
     TOPICS,
     WRITTEN,
@@ -280,6 +281,14 @@ ASKED = [
         {"path": HERE, "name": "a.md", "version": 0, "gone": False},
     ),
     ("memory revert --gone", "memory_revert", REVERTED, {"path": HERE, "gone": True}),
+    ("memory promote --yes", "memory_promote", PROMOTED, {"path": HERE, "dry_run": False}),
+    ("memory promote --from 7 --dry-run", "memory_promote", PROMOTED, {"path": HERE, "from": "7", "dry_run": True}),
+    (
+        "memory promote --from x --yes",
+        "memory_promote",
+        PROMOTED,
+        {"path": HERE, "from": f"{HERE}/x", "dry_run": False},
+    ),
     ("memory lint", "memory_lint", LINTED, {"path": HERE}),
     ("operations --limit 2", "operations", ITEMS, {"path": HERE, "limit": 2}),
     (

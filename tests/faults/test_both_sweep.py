@@ -147,3 +147,37 @@ def test_a_generated_file_is_whole_or_not_there(mode, tmp_path, so):
             written = Path(box.call("memory_context", agent="aider", write=True)["written"])
             assert written == generated
             assert before in (None, written.read_text())
+
+
+def lines_of(box: Box) -> set[str]:
+    """Every line that the worktree reads of the notes that were to be promoted."""
+    return {
+        line
+        for name in ("MEMORY.md", "both.md", "new.md")
+        for line in box.call("memory_read", name=name)["text"].splitlines()
+    }
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_promotion_that_is_cut_off_hides_no_line_and_is_done_by_another(mode, tmp_path, so):
+    wanted = {"- of the project", "- of the branch", "new", "- a note of its own"}
+    total = run(so, tmp_path / "count", "promote", mode, None).calls
+    assert total > 10
+    for at in points(total, sample=sample_size(SAMPLE), seed=6):
+        folder = tmp_path / str(at)
+        outcome = run(so, folder, "promote", mode, at)
+        answered(outcome)
+        with Box(folder, clock=FakeClock(boot_ms=9_000_000), worktrees="staged") as box:
+            box.checkpoint()
+            assert wanted <= lines_of(box), (at, outcome.acknowledged)
+            (worktree,) = {path.name for path in memory_of(box).parent.joinpath("worktrees").iterdir()}
+            own = memory_of(box).parent / "worktrees" / worktree / "memory"
+            if "promoted" in outcome.acknowledged and mode == "kill":
+                assert list(own.iterdir()) == []
+            if list(own.iterdir()):
+                assert "refused" not in {item["became"] for item in box.call("memory_promote")["items"]}
+            assert list(own.iterdir()) == []
+            texts = " ".join(path.read_text() for path in memory_of(box).iterdir())
+            assert all(line in texts for line in wanted)
+            assert wanted <= lines_of(box)
+            assert [p for p in box.call("check")["problems"] if p["kind"] != "mode"] == []
