@@ -45,12 +45,6 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Three for two processors: most of what a test of the store waits for is the disk."""
-    return max(2, (os.cpu_count() or 1) * 3 // 2)
-
-
 @pytest.fixture(autouse=True)
 def _umask() -> Iterator[None]:
     """The same one for each test: a daemon sets its own, also one that runs in the process of the tests."""
