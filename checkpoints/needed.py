@@ -10,15 +10,16 @@ from typing import NamedTuple
 
 from openoxide.checkpoints import journal, stored
 from openoxide.checkpoints.clockmark import counted_from
-from openoxide.checkpoints.frames import ZSTD, head_bytes
+from openoxide.checkpoints.frames import Place
 from openoxide.checkpoints.model import MEMORY, Certainty, Kind, sqlite_base
-from openoxide.checkpoints.prunable import Author, Needs, PackUse, Row, fine_seq
+from openoxide.checkpoints.prunable import Author, Needs, Row, fine_seq
 from openoxide.checkpoints.rows import SQLITE, batched, raw
 from openoxide.db import Transaction
 
 _PAGE_PATHS = 200
 _UNKNOWN = Author(Certainty.UNKNOWN.value)
-_LEAST_DELTA_BYTES = 4 << 10
+LEAST_DELTA_BYTES = 4 << 10
+"""Smaller ones find their like in the frame that they share with their neighbours."""
 
 _OPERATIONS = "select before from operation union select after from operation union select target from operation"
 # what has to hold still: a window that is open may claim what was recorded since it began, an operation that is not settled
@@ -41,16 +42,6 @@ _REFERENCED = """
 select blob from version where blob is not null union select blob from live where blob is not null
 union select blob from outcome where blob is not null
 """
-_PACKS = f"""
-select f.pack, sum(coalesce(f.stored * 1.0 * b.size / nullif(f.raw, 0), 0)), count(distinct f.id), count(*),
-  sum(case when f.settled = 0 and f.codec = {ZSTD} and b.size >= {_LEAST_DELTA_BYTES} and older.blob is not null
-    then f.stored * 1.0 * b.size / f.raw else 0 end)
-from frame f join blob b on b.frame = f.id left join (
-  select distinct blob from (
-    select blob, lead(seq) over (partition by path order by seq) as until from version) where until is not null
-  ) older on older.blob = b.id
-where f.pack is not null group by f.pack
-"""  # noqa: S608
 
 
 class Path(NamedTuple):
@@ -62,15 +53,16 @@ class Path(NamedTuple):
     rows: list[Row]
 
 
-def read_needs(db: Transaction, worktree: int, now_ms: int, given_up: int = 0) -> Needs:
+def read_needs(db: Transaction, worktree: int, now_ms: int, given_up: int = 0, *, without_trash: bool = False) -> Needs:
     """What is kept of one worktree: every checkpoint that was sealed, in trash or not, and what operations name. Up to
-    ``given_up`` nothing is kept for the fine window.
+    ``given_up`` nothing is kept for the fine window. ``without_trash``: what is in there is not kept.
     """
     connection = raw(db)
-    query = f"select distinct seq from checkpoint where worktree = ? and (failed is null or id in ({_OPERATIONS})) order by seq"  # noqa: S608
+    kept = "failed is null and forgotten_ms is null" if without_trash else "failed is null"
+    query = f"select distinct seq from checkpoint where worktree = ? and ({kept} or id in ({_OPERATIONS})) order by seq"  # noqa: S608
     positions = [row[0] for row in connection.execute(query, (worktree,))]
     sessions = connection.execute(
-        "select session, min(seq) from checkpoint where worktree = ? and failed is null and session is not null group by session",
+        f"select session, min(seq) from checkpoint where worktree = ? and {kept} and session is not null group by session",  # noqa: S608
         (worktree,),
     )
     fine, _ = fine_bounds(db, worktree, now_ms, given_up)
@@ -221,44 +213,36 @@ def delete_contents(db: Transaction, blobs: Sequence[int]) -> int:
     return len(found)
 
 
-def pack_uses(db: Transaction, sizes: Mapping[int, int]) -> list[PackUse]:
-    """How the packs of these ``sizes`` are used. One that no row names has nothing live."""
-    live = {
-        pack: PackUse(
-            number=pack,
-            size_bytes=sizes[pack],
-            live_bytes=int(stored_bytes) + frames * head_bytes(0) + contents * (head_bytes(1) - head_bytes(0)),
-            versions_bytes=int(versions),
-        )
-        for pack, stored_bytes, frames, contents, versions in raw(db).execute(_PACKS)
-        if pack in sizes
-    }
-    return [live.get(pack, PackUse(number=pack, size_bytes=size, live_bytes=0)) for pack, size in sizes.items()]
-
-
-def contents_of_rows(db: Transaction, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
-    """``(path id, seq, blob id)`` of the next rows with content behind this one."""
-    query = (
-        "select path, seq, blob from version where (path, seq) > (?, ?) and blob is not null order by path, seq limit ?"
-    )
+def contents_of_rows(db: Transaction, after: tuple[int, int], limit: int) -> list[tuple[int, int, int, bool]]:
+    """``(path id, seq, blob id, whether it is not the path's newest)`` of the next rows with content behind this one."""
+    query = """
+      select v.path, v.seq, v.blob, v.seq < l.seq from version v join live l on l.path = v.path
+      where (v.path, v.seq) > (?, ?) and v.blob is not null order by v.path, v.seq limit ?
+    """
     return raw(db).execute(query, (*after, limit)).fetchall()
 
 
-class ContentSize(NamedTuple):
-    """What a content takes: ``pack`` None where it is a file of its own."""
+class ContentUse(NamedTuple):
+    """What a content takes of its frame's payload, and where that is. ``settled``: a repack has compared it already."""
 
     blob: int
-    pack: int | None
+    size: int
     stored_bytes: float
+    settled: bool
+    place: Place
 
 
-def content_sizes(db: Transaction, after: int, limit: int) -> list[ContentSize]:
-    """The next contents behind this row id, each with its part of the frame's head."""
+def content_uses(db: Transaction, after: int, limit: int) -> list[ContentUse]:
+    """The next contents behind this row id."""
     query = """
-      select b.id, f.pack, coalesce(f.stored * 1.0 * b.size / nullif(f.raw, 0), 0) + ?
+      select b.id, b.size, coalesce(f.stored * 1.0 * b.size / nullif(f.raw, 0), 0), f.settled,
+        f.pack, f.offset, f.stored, f.raw, f.codec
       from blob b join frame f on f.id = b.frame where b.id > ? order by b.id limit ?
     """
-    return [ContentSize(*row) for row in raw(db).execute(query, (head_bytes(1) - head_bytes(0), after, limit))]
+    return [
+        ContentUse(blob, size, stored_bytes, bool(settled), Place(*place))
+        for blob, size, stored_bytes, settled, *place in raw(db).execute(query, (after, limit))
+    ]
 
 
 def named_elsewhere(db: Transaction) -> set[int]:

@@ -158,14 +158,40 @@ def worth_repacking(packs: Iterable[PackUse]) -> list[PackUse]:
     return [pack for pack in known if pack.freed_bytes * _DEAD_SHARE > pack.size_bytes or pack in merged]
 
 
-def portions(packs: Sequence[PackUse], most_bytes: int, room: Callable[[], int]) -> Iterator[list[PackUse]]:
+class Room(NamedTuple):
+    """The room on the disk: how many bytes are ``free`` now, how many somebody would give up (``kept``), and what makes him do
+    so, which tells whether he did.
+    """
+
+    free: Callable[[], int]
+    kept: Callable[[], int] = int  # 0
+    take: Callable[[], bool] = bool  # False
+
+
+def portions(packs: Sequence[PackUse], most_bytes: int, room: Room) -> Iterator[list[PackUse]]:
     """Those of ``packs`` that are written anew together, as long as the ``room`` holds what that writes: asked again before
-    each portion, since what was moved has gone by then. At most about ``most_bytes`` are written at once.
+    each portion, since what was moved has gone by then. At most about ``most_bytes`` are written at once. What is kept is
+    taken where nothing fits without it, and something does with it.
     """
     left = [*packs]
-    while found := _fitting(left, max(0, min(most_bytes, (room() - ROOM_BYTES) * 4 // 5))):
+    while left:
+        free = room.free()
+        found = _fitting(left, _writable(most_bytes, free))
+        if not found and _fitting(left, _writable(most_bytes, free + room.kept())) and room.take():
+            found = _fitting(left, _writable(most_bytes, room.free()))
+        if not found:
+            return
         yield found
         left = [pack for pack in left if pack not in found]
+
+
+def _writable(most_bytes: int, room_bytes: int) -> int:
+    return max(0, min(most_bytes, (room_bytes - ROOM_BYTES) * 4 // 5))
+
+
+def room_for(live_bytes: int) -> int:
+    """How much has to be free for a pack with so much in it to be written anew."""
+    return ROOM_BYTES + -(-live_bytes * 5 // 4) if live_bytes else 0
 
 
 def _fitting(packs: Iterable[PackUse], most_bytes: int) -> list[PackUse]:

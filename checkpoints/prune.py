@@ -7,14 +7,13 @@ has begun the next one goes on with. Nothing that a read had found is deleted be
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from openoxide.checkpoints import needed, prunable
+from openoxide.checkpoints import needed, packuse, prunable
 from openoxide.checkpoints.blobs import Blobs
-from openoxide.checkpoints.prunable import Needs, PackUse
+from openoxide.checkpoints.prunable import ROOM_BYTES, Needs, PackUse, Room, room_for
 from openoxide.checkpoints.repack import repack
 from openoxide.checkpoints.rows import raw
 from openoxide.db import Database, Transaction
@@ -23,9 +22,8 @@ from openoxide.knobs import size
 
 # what one transaction takes: a checkpoint waits for it (benchmarks, prune)
 _BATCH = 100
-_PAGE = 5_000
 # packs that are written anew together: versions of a path in two of them meet
-_PORTION_BYTES = 256 << 20
+PORTION_BYTES = 256 << 20
 # pages that stay for the next rows, and that one slice gives back
 _SPARE_PAGES, _SLICE_PAGES = 64, 32
 # a fold of the WAL that a commit of somebody else would have to do comes at a thousand pages
@@ -35,12 +33,16 @@ READS_GO_ON = "somebody reads: what that may need was left to the next prune"
 CLOCK = "the clock is not to be believed: no state was taken for older than a day"
 NO_ROOM = "there is no room to write rows: what needs none was freed, and the rest is left to the next prune"
 
+ENDLESS = Room(lambda: sys.maxsize)
+
 _T = TypeVar("_T")
 
 
 @dataclass(slots=True, kw_only=True)
 class Pruned:
-    """What a prune freed. ``versions`` are rows of the timeline; ``damaged`` contents stay in their packs."""
+    """What a prune freed. ``versions`` are rows of the timeline; ``damaged`` contents stay in their packs. ``lacking_bytes``:
+    how much would have to be free for more of it to go, 0 where nothing was left for want of room.
+    """
 
     versions: int = 0
     contents: int = 0
@@ -48,6 +50,7 @@ class Pruned:
     packs_deleted: int = 0
     packs_rewritten: int = 0
     damaged: int = 0
+    lacking_bytes: int = 0
     notes: list[str] = field(default_factory=list)
 
 
@@ -55,7 +58,7 @@ class Pruned:
 class Prune:
     """One prune of a home. ``breathe`` is called where others may go first, and may raise to end it; ``drained`` tells
     whether the reads that have begun come to an end. ``given_up``: by worktree, up to which position a limit has given the
-    fine window up. ``room``: how many bytes the disk has free right now.
+    fine window up. ``room``: of the disk; what is kept is for rows, and for packs, that find no other.
     """
 
     database: Database
@@ -65,23 +68,23 @@ class Prune:
     breathe: Callable[[], None] = lambda: None
     drained: Callable[[], bool] = lambda: True
     given_up: Mapping[int, int] = field(default_factory=dict)
-    more_room: Callable[[], bool] = bool  # False
-    room: Callable[[], int] = lambda: sys.maxsize
+    room: Room = ENDLESS
     pruned: Pruned = field(default_factory=Pruned)
     _commits: int = 0
 
     def run(self) -> Pruned:
-        """Free it. On a full disk rows need room that only rows would make: ``more_room`` may have some, once."""
+        """Free it. On a full disk rows need room that only rows would make: what is kept is given up once."""
         try:
             try:
                 self._free()
             except StoreFullError:
-                if not self.more_room():
+                if not self.room.take():
                     raise
                 self._free()
         except StoreFullError:
             if not self.pruned.packs_deleted and not self.pruned.big_bytes:
                 raise
+            self.pruned.lacking_bytes = ROOM_BYTES
             self._note(NO_ROOM)
         return self.pruned
 
@@ -128,7 +131,7 @@ class Prune:
         return done
 
     def _rows(self) -> None:
-        for gone in _superfluous(self.database, _needs(self.database, self.now_ms, self.given_up), self.breathe):
+        for gone in superfluous(self.database, read_needs(self.database, self.now_ms, self.given_up), self.breathe):
             self.pruned.versions += self._in_batches(gone, needed.delete_rows)
         self._in_batches(self._look(needed.unused_writers), needed.delete_writers)
         self._in_batches(self._look(needed.unused_paths), needed.delete_paths)
@@ -145,9 +148,14 @@ class Prune:
             self.pruned.contents += self._in_batches(dead, needed.delete_contents)
 
     def _packs(self) -> None:
-        uses = self._look(lambda db: needed.pack_uses(db, self.blobs.packs.sizes()))
-        left = {use.number: use for use in prunable.worth_repacking(uses)}
-        for portion in prunable.portions([*left.values()], _PORTION_BYTES, self.room):
+        uses = packuse.count(
+            self.database,
+            self.blobs.packs,
+            packuse.read_rows(self.database, (), self.breathe).older,
+            self.breathe,
+        )
+        left = {use.number: use for use in prunable.worth_repacking(uses.packs)}
+        for portion in prunable.portions([*left.values()], PORTION_BYTES, self.room):
             numbers = [use.number for use in portion]
             done = repack(self.database, self.blobs, numbers, breathe=self.breathe, drained=self._wait)
             self.pruned.packs_rewritten += len(done.removed & {*numbers})
@@ -156,7 +164,8 @@ class Prune:
             for number in numbers:
                 del left[number]
         if left:
-            self._note(too_little_room(left.values(), self.room()))
+            self.pruned.lacking_bytes = lacking(left.values())
+            self._note(too_little_room(left.values(), self.room))
 
     def _pages(self) -> None:
         self.database.fold_beside()
@@ -171,22 +180,36 @@ class Prune:
                 break
 
 
-def too_little_room(left: Collection[PackUse], free_bytes: int) -> str:
+def lacking(left: Collection[PackUse]) -> int:
+    """How much has to be free for one of them to be written anew."""
+    return min(room_for(use.live_bytes) for use in left)
+
+
+def too_little_room(left: Collection[PackUse], room: Room) -> str:
     """What the disk has no room to write anew, in words."""
-    least, most = min(use.live_bytes for use in left), sum(use.freed_bytes for use in left)
+    most = sum(use.freed_bytes for use in left)
+    free, kept = room.free(), room.kept()
+    reserve = f" beside the {size(kept)} of the reserve, which would not do either" if kept else ""
+    packs = "1 pack stays as it is" if len(left) == 1 else f"{len(left)} packs stay as they are"
     return (
-        f"{len(left)} of the packs stay as they are: to write the smallest anew takes {size(least)} and some room beside it,"
-        f" and {size(free_bytes)} are free; that would free {size(most)} in all"
+        f"{packs}: to write the smallest anew {size(lacking(left))} have to be free, and {size(free)} are{reserve};"
+        f" that would free {size(most)} in all"
     )
 
 
-def _needs(database: Database, now_ms: int, given_up: Mapping[int, int]) -> dict[int, Needs]:
+def read_needs(
+    database: Database, now_ms: int, given_up: Mapping[int, int], *, without_trash: bool = False
+) -> dict[int, Needs]:
+    """What is kept of each worktree."""
     with database.reading() as db:
         worktrees = [row[0] for row in raw(db).execute("select id from worktree")]
-        return {worktree: needed.read_needs(db, worktree, now_ms, given_up.get(worktree, 0)) for worktree in worktrees}
+        return {
+            worktree: needed.read_needs(db, worktree, now_ms, given_up.get(worktree, 0), without_trash=without_trash)
+            for worktree in worktrees
+        }
 
 
-def _superfluous(
+def superfluous(
     database: Database, needs: Mapping[int, Needs], breathe: Callable[[], None]
 ) -> Iterator[list[tuple[int, int]]]:
     """``(path id, seq)`` of rows that nothing needs, some paths at a time."""
@@ -204,89 +227,4 @@ def _superfluous(
             for path in known
             for seq in prunable.superfluous(path.rows, needs[path.worktree], is_database=path.is_database)
         ]
-        breathe()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
-    """What a prune would free, counted without writing anything."""
-
-    versions: int
-    contents: int
-    freed_bytes: int
-    packs: int
-    notes: tuple[str, ...] = ()
-
-
-def forecast(
-    database: Database,
-    blobs: Blobs,
-    now_ms: int,
-    *,
-    clock_trusted: bool,
-    breathe: Callable[[], None] = lambda: None,
-    given_up: Mapping[int, int] | None = None,
-    room_bytes: int = sys.maxsize,
-) -> Forecast:
-    """The bytes are those of files that go or shrink, not of contents whose packs stay as they are. ``room_bytes``: what the
-    disk has free.
-    """
-    gone: set[tuple[int, int]] = set()
-    if clock_trusted:
-        for some in _superfluous(database, _needs(database, now_ms, given_up or {}), breathe):
-            gone.update(some)
-    with database.looking() as db:
-        alive = needed.named_elsewhere(db)
-    alive.update(blob for path, seq, blob in _every_row(database, breathe) if (path, seq) not in gone)
-    live: Counter[int] = Counter()
-    dead, big = 0, 0.0
-    for content in _every_content(database, breathe):
-        if content.blob not in alive:
-            dead += 1
-            big += content.stored_bytes if content.pack is None else 0
-        elif content.pack is not None:
-            live[content.pack] += int(content.stored_bytes)
-    with database.looking() as db:
-        uses = needed.pack_uses(db, blobs.packs.sizes())
-    after = [
-        PackUse(
-            number=use.number, size_bytes=use.size_bytes, live_bytes=live[use.number], versions_bytes=use.versions_bytes
-        )
-        for use in uses
-    ]
-    worth = [use for use in prunable.worth_repacking(after) if use.dead_bytes or use.versions_bytes]
-    notes = [] if clock_trusted else [CLOCK]
-    written: list[PackUse] = []
-
-    def freed() -> int:
-        return int(big) + sum(min(use.freed_bytes, use.size_bytes) for use in written)
-
-    for portion in prunable.portions(worth, _PORTION_BYTES, lambda: room_bytes + freed()):
-        written += portion
-    if left := [use for use in worth if use not in written]:
-        notes.append(too_little_room(left, room_bytes + freed()))
-    return Forecast(versions=len(gone), contents=dead, freed_bytes=freed(), packs=len(written), notes=tuple(notes))
-
-
-def _every_row(database: Database, breathe: Callable[[], None]) -> Iterable[tuple[int, int, int]]:
-    last = (-1, -1)
-    while True:
-        with database.looking() as db:
-            page = needed.contents_of_rows(db, last, _PAGE)
-        if not page:
-            return
-        yield from page
-        last = page[-1][:2]
-        breathe()
-
-
-def _every_content(database: Database, breathe: Callable[[], None]) -> Iterable[needed.ContentSize]:
-    last = 0
-    while True:
-        with database.looking() as db:
-            page = needed.content_sizes(db, last, _PAGE)
-        if not page:
-            return
-        yield from page
-        last = page[-1].blob
         breathe()

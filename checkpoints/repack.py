@@ -28,6 +28,7 @@ from openoxide.checkpoints.frames import (
 )
 from openoxide.checkpoints.hashing import blob_hash
 from openoxide.checkpoints.model import BlobHash
+from openoxide.checkpoints.needed import LEAST_DELTA_BYTES
 from openoxide.checkpoints.packs import BIG_BYTES, PACK_BYTES, PackFile, Packs
 from openoxide.db import Database
 from openoxide.errors import OpenOxideError, StoreDamagedError, StoreReadOnlyError
@@ -37,8 +38,6 @@ from openoxide.fileio import write_errors
 _BATCH_BYTES = 1 << 20
 # rows that one transaction moves: a checkpoint waits for it (benchmarks, prune)
 _BATCH_ROWS = 100
-# smaller ones find their like in the frame that they share with their neighbours
-_LEAST_DELTA_BYTES = 4 << 10
 # versions are unpacked together: the more of them, the smaller and the slower
 _DELTA_VERSIONS = 4
 _CACHE_BYTES = 16 << 20
@@ -229,12 +228,12 @@ class _Plan:
         for path, group in groupby(sorted(self._held, key=lambda row: (row.path, row.seq)), key=lambda row: row.path):
             versions = [*group]
             # by the size of each: a text that became a stub had large versions
-            large = [row for row in versions if row.size >= _LEAST_DELTA_BYTES]
+            large = [row for row in versions if row.size >= LEAST_DELTA_BYTES]
             if path == 0 or len(versions) == 1:
                 alone += versions
             elif len(large) > 1:
                 yield from self._against_newest(large)
-                yield from ([made] for made in self._shared(row for row in versions if row.size < _LEAST_DELTA_BYTES))
+                yield from ([made] for made in self._shared(row for row in versions if row.size < LEAST_DELTA_BYTES))
             else:
                 yield from ([made] for made in self._shared(versions))
         # as they lay: neighbours there were captured together

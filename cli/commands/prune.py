@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from openoxide.cli import usage
 from openoxide.cli.confirm import PLAN_HINT, need_terminal, need_yes
 from openoxide.cli.context import Cli
-from openoxide.errors import EXIT_DONE
+from openoxide.errors import EXIT_DONE, EXIT_PARTIAL
 
 if TYPE_CHECKING:
     import typer
@@ -22,7 +22,8 @@ def prune(
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> int:
     """Free the bytes that nothing needs any more: states that no checkpoint holds, older than a day or given up for a quota,
-    and contents that no state names. Every checkpoint stays as it is, those in trash too.
+    and contents that no state names. Every checkpoint stays as it is, those in trash too. Exits with 3 where something is left
+    for want of room on the disk.
 
     Example: oxide-ctl prune --dry-run
     """
@@ -38,4 +39,4 @@ def prune(
 
 def _answer(cli: Cli, answer: PruneAnswer) -> int:
     cli.out.answer(answer, lambda: cli.out.proposed(usage.prune(answer)))
-    return EXIT_DONE
+    return EXIT_PARTIAL if answer.get("lacking_bytes") and not answer["dry_run"] else EXIT_DONE

@@ -8,10 +8,13 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import expiry
-from openoxide.checkpoints.prune import Prune, Pruned, forecast
+from openoxide.checkpoints.forecast import Forecast, forecast
+from openoxide.checkpoints.prunable import Room
+from openoxide.checkpoints.prune import Prune, Pruned
 from openoxide.daemon.operations.breathing import Breath
 from openoxide.daemon.protocol.health import PruneAnswer
 from openoxide.daemon.requests import Request, flag
+from openoxide.daemon.reserve import RESERVE_BYTES
 from openoxide.errors import ConflictError
 from openoxide.paths import Home
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 # a restore of a large tree may take longer; what it may need is left to the next prune
 DRAIN_SECONDS = 30
 TELL_EVERY = 1_000
+_OF_THE_WAL = ("timeline.db-wal", "timeline.db-shm")
 
 
 def prune(service: Service, request: Request, report: Reporter) -> PruneAnswer:
@@ -38,6 +42,7 @@ def prune(service: Service, request: Request, report: Reporter) -> PruneAnswer:
         "contents": pruned.contents,
         "packs": pruned.packs_deleted + pruned.packs_rewritten,
         "damaged": pruned.damaged,
+        "lacking_bytes": pruned.lacking_bytes,
         "notes": pruned.notes,
     }
 
@@ -47,6 +52,7 @@ def prune_store(service: Service, report: Reporter | None = None) -> Pruned:
     blobs = service.timeline.blobs
     if not blobs.pruning.acquire(blocking=False):
         raise ConflictError("a prune is at work already", hint="wait for its end")
+    had_reserve = bool(service.reserve.size_bytes)
     try:
         return Prune(
             database=service.timeline.database,
@@ -54,13 +60,24 @@ def prune_store(service: Service, report: Reporter | None = None) -> Pruned:
             now_ms=service.clock.now_ms(),
             clock_trusted=service.clock_mark.look().trusted,
             given_up=_given_up(service),
-            room=lambda: expiry.disk_of(service.home.blobs).free_bytes,
+            room=room_of(service),
             breathe=_breathing(service, report),
-            more_room=service.reserve.release,
             drained=lambda: blobs.leases.drained(DRAIN_SECONDS, service.stop_requested.is_set),
         ).run()
     finally:
+        # what it took it has given back by what it freed, unless somebody else came first
+        if had_reserve:
+            service.reserve.make(RESERVE_BYTES)
         blobs.pruning.release()
+
+
+def room_of(service: Service) -> Room:
+    """What is free on the disk of the store, and the reserve, which what frees more than it takes may use."""
+    return Room(
+        lambda: expiry.disk_of(service.home.blobs).free_bytes,
+        lambda: service.reserve.size_bytes,
+        service.reserve.release,
+    )
 
 
 def _breathing(service: Service, report: Reporter | None) -> Callable[[], None]:
@@ -81,16 +98,22 @@ def _given_up(service: Service) -> dict[int, int]:
         return expiry.fine_given_up(db)
 
 
-def _forecast(service: Service, report: Reporter) -> PruneAnswer:
-    found = forecast(
+def forecast_of(service: Service, report: Reporter | None, *, without_trash: bool = False) -> Forecast:
+    """What a prune would free now."""
+    return forecast(
         service.timeline.database,
         service.timeline.blobs,
         service.clock.now_ms(),
         clock_trusted=service.clock_mark.look().trusted,
         given_up=_given_up(service),
-        room_bytes=expiry.disk_of(service.home.blobs).free_bytes,
+        room=room_of(service),
         breathe=_breathing(service, report),
+        without_trash=without_trash,
     )
+
+
+def _forecast(service: Service, report: Reporter) -> PruneAnswer:
+    found = forecast_of(service, report)
     return {
         "ok": True,
         "dry_run": True,
@@ -99,6 +122,7 @@ def _forecast(service: Service, report: Reporter) -> PruneAnswer:
         "contents": found.contents,
         "packs": found.packs,
         "damaged": 0,
+        "lacking_bytes": found.lacking_bytes,
         "notes": list(found.notes),
     }
 
@@ -108,7 +132,8 @@ def _blocks(home: Home) -> int:
     size = 0
     for directory, _, names in os.walk(home.folder):
         for name in names:
-            if name == home.reserve.name:  # it comes and goes, and frees nothing
+            # they come and go, and free nothing: the WAL is written over
+            if name == home.reserve.name or name in _OF_THE_WAL:
                 continue
             try:
                 size += os.lstat(os.path.join(directory, name)).st_blocks * 512

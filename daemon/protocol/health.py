@@ -332,7 +332,8 @@ class DuAnswer(TypedDict):
 
 class PruneAnswer(TypedDict):
     """``prune``. ``freed_bytes``: of files that went or shrank, with ``dry_run`` about; ``versions``: rows of timelines;
-    ``packs``: deleted or written anew; ``damaged``: contents that could not be copied out of one and stay in it.
+    ``packs``: deleted or written anew; ``damaged``: contents that could not be copied out of one and stay in it;
+    ``lacking_bytes``: how much has to be free for more to go, 0 where nothing is left for want of room.
     """
 
     ok: bool
@@ -342,4 +343,5 @@ class PruneAnswer(TypedDict):
     contents: int
     packs: int
     damaged: int
+    lacking_bytes: int
     notes: list[str]

@@ -13,9 +13,11 @@ from openoxide.checkpoints.prunable import (
     Author,
     Needs,
     PackUse,
+    Room,
     Row,
     fine_seq,
     portions,
+    room_for,
     superfluous,
     worth_repacking,
 )
@@ -194,9 +196,38 @@ def test_many_small_packs_are_merged():
 def test_portions_write_no_more_at_once_than_there_is_room_for(rooms, expected):
     packs = [pack(number, 20, live) for number, live in enumerate([4, 4, 9, 1])]
     left = iter(rooms)
-    found = portions(packs, 10, lambda: ROOM_BYTES + next(left) * 5 // 4)
+    found = portions(packs, 10, Room(lambda: ROOM_BYTES + next(left) * 5 // 4))
     assert [[use.number for use in portion] for portion in found] == expected
 
 
 def test_what_is_dead_needs_no_room():
-    assert [*portions([pack(1, 20, 0)], 10, lambda: 0)] == [[pack(1, 20, 0)]]
+    assert [*portions([pack(1, 20, 0)], 10, Room(lambda: 0))] == [[pack(1, 20, 0)]]
+
+
+@pytest.mark.parametrize(
+    ("live", "free", "kept", "expected", "takes"),
+    [
+        (8, 20, 100, [1], 0),  # there is room without it
+        (8, 0, 10, [1], 1),
+        (8, 0, 9, [], 0),  # it would not do, and stays
+        (8, 5, 5, [1], 1),
+        (8, 0, 0, [], 0),
+    ],
+)
+def test_what_is_kept_is_taken_where_it_helps_and_nothing_else_does(live, free, kept, expected, takes):
+    room = {"free": ROOM_BYTES + free, "kept": kept, "taken": 0}
+
+    def take():
+        room["free"], room["kept"], room["taken"] = room["free"] + room["kept"], 0, room["taken"] + 1
+        return True
+
+    found = portions([pack(1, 20, live)], 100, Room(lambda: room["free"], lambda: room["kept"], take))
+    assert [use.number for portion in found for use in portion] == expected
+    assert room["taken"] == takes
+
+
+@pytest.mark.parametrize("live", [0, 1, 8, 12_345])
+def test_the_room_that_is_told_is_the_room_that_does(live):
+    needed = room_for(live)
+    assert [*portions([pack(1, 20, live)], 1 << 30, Room(lambda: needed))]
+    assert live == 0 or not [*portions([pack(1, 20, live)], 1 << 30, Room(lambda: needed - 1))]

@@ -59,7 +59,8 @@ class TestWhatGoes:
         assert box.call("cat", checkpoint="2", file="f") == content(8)
         assert problems(box) == []
         assert box.call("prune", dry_run=True) == {
-            "ok": True, "dry_run": True, "freed_bytes": 0, "versions": 0, "contents": 0, "packs": 0, "damaged": 0, "notes": [],
+            "ok": True, "dry_run": True, "freed_bytes": 0, "versions": 0, "contents": 0, "packs": 0, "damaged": 0,
+            "lacking_bytes": 0, "notes": [],
         }  # fmt: skip
 
     def test_a_dry_run_writes_nothing(self, box):
@@ -91,14 +92,76 @@ class TestWhatGoes:
         assert sorted(box.home.blobs.iterdir()) == before
         assert (plan["packs"], answer["packs"]) == (0, 0)
         for told in (plan, answer):
-            assert "1 of the packs stay as they are: to write the smallest anew takes 1.0 MiB" in told["notes"][-1]
-            assert "5.0 MiB are free" in told["notes"][-1]
+            assert "1 pack stays as it is: to write the smallest anew 5.3 MiB have to be free" in told["notes"][-1]
+            assert "5.0 MiB are;" in told["notes"][-1]
+            assert told["lacking_bytes"] == pytest.approx(5.25 * (1 << 20), rel=0.001)
 
         free = 6 << 20
         plan, stored_before = box.call("prune", dry_run=True), stored(box)
         assert box.call("prune")["packs"] == 1
         assert abs(stored_before - stored(box) - plan["freed_bytes"]) < 20_000
         assert problems(box) == []
+
+    def test_what_lies_at_the_limit_is_no_plan_that_nothing_comes_of(self, box):
+        # of three contents of one size one goes: exactly a third of their pack, and not more
+        for number in range(3):
+            write(box, f"f{number}", content(number, 2_000_000))
+        box.watch()
+        (box.root / "f0").unlink()
+        box.checkpoint()
+        release(box, 1)
+        age(box)
+        plan = box.call("prune", dry_run=True)
+        assert (plan["freed_bytes"], plan["packs"]) == (0, 0)
+        assert box.call("prune")["packs"] == 0
+        assert box.call("prune", dry_run=True)["freed_bytes"] == 0
+
+    def test_a_version_that_others_are_differences_of_takes_its_room_until_they_go(self, box):
+        first = bytes(content(0, 500_000).hex(), "ascii")
+        for number in range(4):
+            write(box, "f", first[: 1_000 * number] + content(number, 100) + first[1_000 * number :])
+            box.watch() if not number else box.checkpoint()
+        age(box)
+        box.call("prune")
+        assert sql(box, "select count(*) from frame where codec = 2")[0][0]
+        write(box, "f", content(9, 1_000))
+        box.checkpoint()
+        release(box, 4)  # the one that lies there whole
+        age(box)
+        plan, before = box.call("prune", dry_run=True), stored(box)
+        answer = box.call("prune")
+        assert plan["contents"] == answer["contents"] == 1
+        assert plan["freed_bytes"] == 0
+        assert before - stored(box) < 20_000
+        release(box, 2, 3)
+        plan, before = box.call("prune", dry_run=True), stored(box)
+        box.call("prune")
+        assert abs(before - stored(box) - plan["freed_bytes"]) < 20_000
+        assert problems(box) == []
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_a_plan_is_what_is_done(self, box, seed):
+        chance = random.Random(seed)
+        sizes = [chance.choice([3_000, 90_000, 350_000]) for _ in range(6)]
+        # as text, which can be packed: of what cannot a plan promises no differences
+        texts = {f"f{number}": bytearray(content(number, size).hex(), "ascii") for number, size in enumerate(sizes)}
+        box.watch()
+        for _ in range(14):
+            for name in chance.sample(sorted(texts), 3):
+                at = chance.randrange(len(texts[name]))
+                texts[name][at : at + 40] = bytes(chance.randbytes(chance.choice([20, 20, 30_000])).hex(), "ascii")
+                write(box, name, texts[name])
+            box.checkpoint()
+        for kept in (9, 5):
+            age(box)
+            sealed = [number for (number,) in sql(box, "select number from checkpoint order by number")]
+            release(box, *chance.sample(sealed[:-1], len(sealed) - kept))
+            plan, before = box.call("prune", dry_run=True), stored(box)
+            answer = box.call("prune")
+            assert (plan["versions"], plan["contents"]) == (answer["versions"], answer["contents"])
+            assert before - stored(box) == pytest.approx(plan["freed_bytes"], rel=0.2, abs=30_000)
+            again = box.call("prune", dry_run=True)
+            assert again["freed_bytes"] == box.call("prune")["freed_bytes"] == 0
 
     def test_within_a_day_everything_stays(self, box):
         write(box, "f", content(0))

@@ -225,5 +225,50 @@ def test_a_prune_on_a_full_disk_takes_the_room_for_its_rows(tmp_path, kept):
                 prune_store(box.service)
             return
         assert prune_store(box.service).versions > 100
-        assert box.call("status")["daemon"]["reserve_bytes"] == 0
+        assert damage(box) == []
+
+
+def full_of_versions(box: Box, disk, number: int, size: int) -> None:
+    """A disk without a free block, and a pack that is dead but for one of ``number`` versions of ``size``."""
+    box.watch()
+    for version in range(number):
+        write(box.root / "movie.bin", noise(version, size))
+        box.checkpoint()
+    box.clock.advance(2 * DAY_MS)
+    box.service.reserve.make()
+    box.checkpoint()
+    box.call("forget", checkpoints=[str(1 + each) for each in range(number)])
+    box.call("expire", trash=True)
+    fill(disk)
+
+
+@with_own_mounts
+def test_a_prune_on_a_full_disk_takes_the_room_for_its_copies_and_gives_it_back(tmp_path):
+    disk = small_disk(tmp_path / "disk", DISK)
+    with Box(disk, clock=FakeClock()) as box:
+        full_of_versions(box, disk, 6, 3 * MIB)
+        assert os.statvfs(disk).f_bavail == 0
+        plan = box.call("prune", dry_run=True)
+        assert box.call("status")["daemon"]["reserve_bytes"] == RESERVE_BYTES
+
+        answer = box.call("prune")
+
+        assert (plan["lacking_bytes"], answer["lacking_bytes"], answer["notes"]) == (0, 0, [])
+        assert answer["freed_bytes"] == pytest.approx(5 * 3 * MIB, rel=0.02)
+        assert plan["freed_bytes"] == pytest.approx(answer["freed_bytes"], rel=0.02)
+        assert box.call("status")["daemon"]["reserve_bytes"] == RESERVE_BYTES
+        box.checkpoint()  # what the hint of a full disk leads to works
+        assert damage(box) == []
+
+
+@with_own_mounts
+def test_a_prune_for_which_the_reserve_is_too_small_leaves_it_and_says_what_it_needs(tmp_path, monkeypatch):
+    monkeypatch.setattr("openoxide.daemon.reserve.RESERVE_BYTES", 4 * MIB)
+    disk = small_disk(tmp_path / "disk", DISK)
+    with Box(disk, clock=FakeClock()) as box:
+        full_of_versions(box, disk, 6, 3 * MIB)
+        for told in (box.call("prune", dry_run=True), box.call("prune")):
+            assert told["lacking_bytes"] == pytest.approx(3 * MIB * 5 / 4 + 4 * MIB, rel=0.01)
+            assert "7.8 MiB have to be free, and 0 B are beside the 4.0 MiB of the reserve" in told["notes"][-1]
+        assert box.call("status")["daemon"]["reserve_bytes"] == 4 * MIB
         assert damage(box) == []
