@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         DiffItem,
         ForgetAnswer,
         RestoreAnswer,
+        SealedAnswer,
         ShowAnswer,
         WindowAnswer,
         WriterObject,
@@ -120,7 +121,7 @@ def show(answer: ShowAnswer, now: datetime, *, zone: tzinfo | None = None, verbo
         ("sealed", f"{local(answer['created_at'], zone)} ({ago(answer['created_at'], now)}), {answer['trigger']}"),
         ("name", answer["name"]),
         ("kept", "pinned" if answer["pinned"] else _expiry(answer, now)),
-        ("coverage", _coverage(answer)),
+        ("coverage", _coverage(answer) + _but_for(answer["skipped_paths"])),
         ("agent", answer["agent"]),
         ("session", answer["session"]),
         ("prompt", answer["prompt"]),
@@ -252,7 +253,19 @@ def _scan(item: WorktreeStatus) -> str:
     return f"{item['scanned']:,}" + (f" of about {item['entries']:,}" if item["entries"] else "") + " entries looked at"
 
 
-def _over_quota(item: WorktreeStatus) -> str:
+def left_out(answer: SealedAnswer) -> str:
+    """What a checkpoint lacks for want of room in the quota; empty if nothing."""
+    paths = answer.get("over_quota", [])
+    lacks = count(len(paths), "path")
+    return f"not in it: {lacks}, {_over_quota(answer)}; `oxide-ctl doctor` says what helps" if paths else ""
+
+
+def _but_for(skipped: Sequence[PathEntry]) -> str:
+    lacks = sum(skip.get("reason") == "over_quota" for skip in skipped)
+    return f", but for {count(lacks, 'path')} that the quota has no room for" if lacks else ""
+
+
+def _over_quota(item: WorktreeStatus | SealedAnswer) -> str:
     found = [printable(path["path"]) for path in item.get("over_quota", ())]
     more = f" and {len(found) - _FEW_NAMES} more" if len(found) > _FEW_NAMES else ""
     return f"{', '.join(found[:_FEW_NAMES])}{more}: the quota has no room for it" if found else ""

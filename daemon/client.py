@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from openoxide.daemon.protocol import Items, ProgressCallback
     from openoxide.daemon.protocol.backups import BackupAnswer
     from openoxide.daemon.protocol.checkpoints import (
-        CheckpointObject,
         ExpireAnswer,
         ForgetAnswer,
         KeepAnswer,
         RestoreAnswer,
+        SealedAnswer,
         SearchAnswer,
         ShowAnswer,
         WindowAnswer,
@@ -120,9 +120,9 @@ class Client(Caller):
         pin: bool = False,
         trigger: str | None = None,
         progress: ProgressCallback | None = None,
-    ) -> CheckpointObject:
+    ) -> SealedAnswer:
         request = _given(path=path, name=name, pin=pin, trigger=trigger)
-        return cast("CheckpointObject", self.call("checkpoint", request, progress))
+        return cast("SealedAnswer", self.call("checkpoint", request, progress))
 
     def log(
         self,

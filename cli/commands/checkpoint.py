@@ -26,6 +26,7 @@ def checkpoint(
     """
     answer = cli.client.checkpoint(cli.path, name=name, pin=pin)
     cli.out.answer(answer, lambda: answer["id"] if cli.out.quiet else render.checkpoint(answer, cli.now))
+    cli.out.note(render.left_out(answer))
     return EXIT_DONE
 
 

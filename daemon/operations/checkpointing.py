@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from openoxide.checkpoints import store
-from openoxide.checkpoints.model import Trigger
+from openoxide.checkpoints import rows, store
+from openoxide.checkpoints.model import Checkpoint, SkipReason, Trigger
 from openoxide.checkpoints.naming import may_be_id, valid_name
-from openoxide.daemon.answers import checkpoint_object
+from openoxide.daemon.answers import checkpoint_object, skip_reason, skipped_entries
+from openoxide.daemon.protocol import PathEntry
+from openoxide.daemon.protocol.checkpoints import SealedAnswer
 from openoxide.daemon.requests import Request, flag, optional_text, path
-from openoxide.daemon.watched import Label
+from openoxide.daemon.watched import Label, Watched
 from openoxide.db import Transaction
 from openoxide.errors import UsageError
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.service import Service
 
 
-def checkpoint(service: Service, request: Request, _report: Reporter) -> dict[str, Any]:
+def checkpoint(service: Service, request: Request, _report: Reporter) -> SealedAnswer:
     """Seals always, also with nothing changed."""
     name = optional_text(request, "name")
     if name is not None:
@@ -28,7 +30,19 @@ def checkpoint(service: Service, request: Request, _report: Reporter) -> dict[st
             with service.timeline.database.reading() as db:
                 refuse_taken(db, watched.worktree.id, name)
         label = Label(trigger=Trigger.MANUAL, name=name, pinned=flag(request, "pin"), turn=watched.only_turn)
-        return {"ok": True, **checkpoint_object(watched.seal(label))}
+        sealed = watched.seal(label)
+        return {"ok": True, **checkpoint_object(sealed), "over_quota": _over_quota(service, watched, sealed)}
+
+
+def _over_quota(service: Service, watched: Watched, sealed: Checkpoint) -> list[PathEntry]:
+    """What ``sealed`` lacks since a quota has no room for it."""
+    if not watched.over_quota:
+        return []
+    with service.timeline.database.reading() as db:
+        states = rows.states_at(db, watched.worktree.id, sealed.seq, sorted(watched.over_quota))
+    return skipped_entries(
+        (path, state) for path, state in states.items() if skip_reason(state) == SkipReason.OVER_QUOTA
+    )
 
 
 def refuse_taken(db: Transaction, worktree: int, name: str, but: str = "") -> None:

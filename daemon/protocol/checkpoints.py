@@ -76,6 +76,13 @@ class DiffItem(TypedDict):
     patch: NotRequired[str]
 
 
+class SealedAnswer(CheckpointObject):
+    """``checkpoint``. ``over_quota``: paths that it lacks, since the quota has no room for them."""
+
+    ok: bool
+    over_quota: list[PathEntry]
+
+
 class KeepAnswer(CheckpointObject):
     """``pin``, ``unpin`` and ``name``. ``note``: what the checkpoint's name alone does not say."""
 

@@ -21,6 +21,24 @@ def screen(text: str) -> str:
     return dedent(text).strip("\n")
 
 
+@pytest.mark.parametrize(
+    ("paths", "text"),
+    [
+        ([], ""),
+        (["big.bin"], "not in it: 1 path, big.bin: the quota has no room for it; `oxide-ctl doctor` says what helps"),
+        (
+            list("abcdefg"),
+            "not in it: 7 paths, a, b, c, d, e and 2 more: the quota has no room for it; `oxide-ctl doctor` says what helps",
+        ),
+    ],
+)
+def test_a_checkpoint_says_what_the_quota_left_out(paths, text):
+    left_out = [{"path": path, "reason": "over_quota"} for path in paths]
+    assert render.left_out({"ok": True, **answers.checkpoint(), "over_quota": left_out}) == text
+    coverage = f"complete, but for {len(paths)} path{'s' * (len(paths) > 1)} that the quota has no room for"
+    assert (coverage in render.show(shown(skipped_paths=left_out), NOW)) == bool(paths)
+
+
 def test_log_has_a_line_for_each_checkpoint():
     items = [
         checkpoint(number=100, name="before the agent", pinned=True, expires_at=None),

@@ -50,7 +50,9 @@ def test_the_largest_is_left_out_shown_and_recorded_again_when_there_is_room(box
 
     write(box.root / "small", "changed")
     write(box.root / "huge", noise(3, 5 * MIB))
-    assert box.checkpoint()["changed"]["modified"] == 1
+    sealed = box.checkpoint()
+    assert sealed["changed"]["modified"] == 1
+    assert reasons(sealed["over_quota"]) == {b"huge": "over_quota"}
     assert skips(box) == {b"huge": "over_quota"}
     assert skips(box, 1) == {}
     assert box.call("cat", checkpoint="1", file="huge") == noise(1, 5 * MIB)
@@ -60,7 +62,7 @@ def test_the_largest_is_left_out_shown_and_recorded_again_when_there_is_room(box
     retain(box, **{key: 8 * MIB})
     expire_by_time(box.service)
     assert left_out(box) == []
-    box.checkpoint()
+    assert box.checkpoint()["over_quota"] == []
     assert skips(box) == {}
     assert box.call("cat", checkpoint="last", file="huge") == noise(3, 5 * MIB)
     assert [p for p in box.call("check", read_data=True)["problems"] if p["severity"] == "error"] == []
