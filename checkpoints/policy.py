@@ -106,8 +106,8 @@ class Plan:
     having been in trash. ``fine``: by worktree, up to which position a limit takes the states of the last day too, so that
     nothing is to be kept for the fine window there. In words: ``refused``, limits that cannot be held and take nothing, and
     ``unheld``, those that take all they may and are exceeded still; ``heavy``: what makes the floor alone exceed a quota.
-    ``needed``: the bytes that a project, or all of them (None), needed before a limit took anything; empty where nothing had
-    to be measured.
+    ``helpless``: of ``refused`` those that are of a project, or (None) of all. ``needed``: the bytes that a project, or all of
+    them (None), needed before a limit took anything; empty where nothing had to be measured.
     """
 
     keep: Mapping[str, Reason | Why] = field(default_factory=dict)
@@ -118,6 +118,7 @@ class Plan:
     heavy: Heavy = field(default_factory=Heavy)
     needed: Mapping[str | None, int] = field(default_factory=dict)
     unheld: tuple[str, ...] = ()
+    helpless: frozenset[tuple[Cause, str | None]] = frozenset()
 
     def refusing(self, more: Sequence[str]) -> Plan:
         """The same, where ``more`` limits cannot be held."""
@@ -152,12 +153,17 @@ def plan(
     for stretch in stretches:
         usage.add(stretch)
     before = usage.needed()
-    refused = [text for limit in limits if (text := usage.hold(limit))]
+    refused = {limit: text for limit in limits if (text := usage.hold(limit, left_out))}
     heavy = Heavy()
     for limit in limits:
         heavy = heavy.and_also(usage.heavy(limit, left_out))
     return replace(
-        _without(found, queue, usage, trees, refused), heavy=heavy, needed=before, unheld=tuple(usage.unheld)
+        _without(found, queue, usage, trees),
+        refused=tuple(refused.values()),
+        helpless=frozenset((limit.cause, limit.project) for limit in refused),
+        heavy=heavy,
+        needed=before,
+        unheld=tuple(usage.unheld),
     )
 
 
@@ -324,8 +330,10 @@ class _Usage:
         found[None] = sum(self._size[content] for content in every)
         return dict(found)
 
-    def hold(self, limit: Limit) -> str:
-        """Go along the queue until ``limit`` is held; why that is refused, empty if it is not."""
+    def hold(self, limit: Limit, left_out: Sequence[LeftOut]) -> str:
+        """Go along the queue until ``limit`` is held; why that is refused, empty if it is not. ``left_out``: what has to fit
+        too where it is said what would do.
+        """
         ranks = self._ranks(limit.project)
         after = Counter[int]()  # bytes by the rank after which they are not needed
         for content, rank in ranks.items():
@@ -341,11 +349,13 @@ class _Usage:
             excess = used - limit.most_bytes
             least = self._newest_bytes(limit.project)
             root = self._roots.get(limit.project or "", "")
+            # beside what is held of them: they come back with other contents
+            would_do = used - may_go + sum(out.size_bytes for out in self._its(limit, left_out))
             if least > limit.most_bytes:
-                return unheld.quota(root, limit.most_bytes, "the newest checkpoints alone take", least)
+                return unheld.quota(root, limit.most_bytes, "the newest checkpoints alone take", least, would_do)
             if excess > may_go:
                 why = "with pins, what an undo or the last turns need and open turns all that stays takes"
-                self.unheld.append(unheld.quota(root, limit.most_bytes, why, used - may_go))
+                self.unheld.append(unheld.quota(root, limit.most_bytes, why, used - may_go, would_do))
         self._go_on(limit, ranks, after, excess)
         return ""
 
@@ -354,8 +364,10 @@ class _Usage:
         if limit.cause is Cause.MIN_FREE:
             return Heavy()
         held = {content: self._size[content] for content, rank in self._ranks(limit.project).items() if rank == _NEVER}
-        its = [out for out in left_out if limit.project in (None, self._project.get(out.worktree))]
-        return too_heavy(held, held.keys() & self._files, its, limit.most_bytes)
+        return too_heavy(held, held.keys() & self._files, self._its(limit, left_out), limit.most_bytes)
+
+    def _its(self, limit: Limit, left_out: Sequence[LeftOut]) -> list[LeftOut]:
+        return [out for out in left_out if limit.project in (None, self._project.get(out.worktree))]
 
     def _go_on(self, limit: Limit, ranks: Mapping[int, int], after: Mapping[int, int], excess: int) -> None:
         cut = -1
@@ -388,7 +400,7 @@ class _Usage:
         return sum(self._size[content] for content in {c for name, c in self._newest if project in (None, name)})
 
 
-def _without(found: Plan, queue: _Queue, usage: _Usage, trees: Mapping[int, Tree], refused: Sequence[str]) -> Plan:
+def _without(found: Plan, queue: _Queue, usage: _Usage, trees: Mapping[int, Tree]) -> Plan:
     """``found`` without what the limits take."""
     gone: dict[str, Cause] = {}
     fine: dict[int, int] = {}
@@ -404,5 +416,4 @@ def _without(found: Plan, queue: _Queue, usage: _Usage, trees: Mapping[int, Tree
         forget={id_: cause for id_, cause in found.forget.items() if id_ not in gone},
         release={**found.release, **gone},
         fine=fine,
-        refused=tuple(refused),
     )

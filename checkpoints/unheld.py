@@ -9,12 +9,14 @@ from openoxide.knobs import size
 _MIB = 1 << 20
 
 
-def quota(root: str, most_bytes: int, why: str, least_bytes: int) -> str:
-    """``why``: what takes ``least_bytes`` and never goes. ``root``: of which project; empty where it is all of them."""
+def quota(root: str, most_bytes: int, why: str, least_bytes: int, would_do_bytes: int) -> str:
+    """``why``: what takes ``least_bytes`` and never goes. ``root``: of which project; empty where it is all of them.
+    ``would_do_bytes``: what holds all that never goes, and what is not recorded for the quota as well.
+    """
     key = "retention.quota_bytes" if root else "retention.total_quota_bytes"
     of = f" of {root}" if root else ""
     where = f"-C {shlex.quote(root)} config set --project" if root else "config set"
-    raised = f"`oxide-ctl {where} {key} {-(-least_bytes // _MIB)}MiB`"
+    raised = f"`oxide-ctl {where} {key} {-(-would_do_bytes // _MIB)}MiB`"
     name = key.removeprefix("retention.")
     return f"{name}{of} is {size(most_bytes)}, and {why} {size(least_bytes)}: {raised} would do"
 

@@ -25,7 +25,7 @@ from openoxide.daemon.cadence import SUSPEND
 from openoxide.daemon.jobs import jobs
 from openoxide.daemon.memories import Memories, memory_settings
 from openoxide.daemon.operations.briefing import refresh
-from openoxide.daemon.operations.expiring import retention_of
+from openoxide.daemon.operations.expiring import retention_of, take_back
 from openoxide.daemon.operations.hooking import take_up
 from openoxide.daemon.operations.looking import View, holds, is_broad
 from openoxide.daemon.operations.settling import settle_at_start
@@ -99,6 +99,7 @@ class Service:
             self.attach_soon(memory)
         self.background.submit("spool", partial(take_up, self))
         self.background.submit("purge", self.finish_purge)
+        self.background.submit("what a quota left out", partial(take_back, self))
         with self.timeline.database.reading() as db:
             last_runs = meta.read(db, JOB_RUNS)
         self.scheduler.start(last_runs)

@@ -103,6 +103,16 @@ def _leave_out(service: Service, plan: Plan) -> None:
             watched.leave_out()
 
 
+def take_back(service: Service) -> None:
+    """What a quota has room for again is recorded again: after a start, which is when a changed setting begins to hold."""
+    with service.timeline.database.reading() as db:
+        waiting = heavy.left_out(db)
+    # settings that cannot be read may have had no room for it
+    if waiting and retention(service)["reason"] != "config":
+        with service.expiring:
+            _leave_out(service, _decide(service, Gauge())[0])
+
+
 def retention(service: Service) -> RetentionObject:
     """Whether anything expires, and if not why."""
     why, hint, reason = "", "", ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from openoxide.daemon.operations.expiring import expire_by_time
 from openoxide.errors import RefusedError
 from openoxide.settings import RetentionSettings
 from tests.daemon.trouble import paths, reasons, skips, write
+from tests.kit import wait_until
 from tests.kit.box import Box
 
 MIB = 1 << 20
@@ -105,6 +107,7 @@ def test_no_rewind_touches_what_is_left_out(box, exact):
 def test_a_restart_and_a_full_pass_leave_it_out_too(box):
     retain(box, quota_bytes=3 * MIB)
     expire_by_time(box.service)
+    box.settings = box.service.settings
     box.stop()
     box.start()
     assert left_out(box) == [b"huge"]
@@ -160,3 +163,29 @@ def test_what_has_become_small_is_recorded_again(box):
     assert box.call("cat", checkpoint="last", file="huge") == b"by hand"
     expire_by_time(box.service)
     assert left_out(box) == []
+
+
+@pytest.mark.parametrize("key", ["quota_bytes", "total_quota_bytes"])
+def test_what_is_told_to_do_does_after_a_restart(box, key):
+    box.call("pin", checkpoint="1")
+    retain(box, **{key: MIB})
+    expire_by_time(box.service)
+    write(box.root / "huge", noise(8, 5 * MIB))
+    write(box.root / "d" / "large", noise(9, 2 * MIB))
+    box.checkpoint()
+    (note,) = box.call("expire")["notes"]
+    assert left_out(box) == [b"d/large", b"huge"]
+    (told,) = re.findall(r"_bytes (\d+)MiB` would do", note)
+
+    retain(box, **{key: int(told) * MIB})
+    box.settings = box.service.settings
+    box.stop()
+    box.start()
+
+    wait_until(lambda: not box.call("status")["worktrees"][0]["over_quota"], 30)
+    assert box.checkpoint()["over_quota"] == []
+    expire_by_time(box.service)
+    assert left_out(box) == []
+    assert box.call("status")["retention"]["refused"] == []
+    box.checkpoint()
+    assert skips(box) == {}
