@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.protocol.health import JobObject, RetentionObject, StatusAnswer
 
 MOST_LINES = 20
+AHEAD_HINT = "`oxide-ctl expire --dry-run` lists them, and a higher limit keeps them"
 _CAUSES = {
     "expired": "its time is over",
     "thinned": "thinned",
@@ -67,6 +68,8 @@ def status(answer: StatusAnswer, now: datetime, *, verbose: bool) -> Iterator[tu
             yield "retention", line
         for text in answer["retention"]["refused"]:
             yield "limit", f"not held: {text}"
+        for ahead in answer["retention"].get("ahead", ()):
+            yield "limit", f"{ahead['text']}; {AHEAD_HINT}"
     for job in answer.get("jobs", ()):
         if job["failures"]:
             yield "job", f"{job['name']} failed {count(job['failures'], 'time')}: {job['error']}{_next(job, now)}"

@@ -11,7 +11,7 @@ from openoxide.checkpoints.inventory import Inventory
 from openoxide.checkpoints.tree import go_on_here, way_back
 from openoxide.daemon.attachment import INSTANCE_LIMIT, WATCH_LIMIT
 from openoxide.daemon.cadence import NETWORK_FS
-from openoxide.daemon.protocol.health import IdleTurnObject, JobObject, RetentionObject
+from openoxide.daemon.protocol.health import AheadObject, IdleTurnObject, JobObject, RetentionObject
 from openoxide.daemon.reserve import RESERVE_BYTES, ROOM_BYTES
 from openoxide.health import ERROR, NOTE, WARNING, Problem, tree_problems
 from openoxide.knobs import size
@@ -151,16 +151,22 @@ def purge_problems(*, waits: bool) -> list[Problem]:
     return [Problem("purge_waits", WARNING, text, hint)]
 
 
-def quota_problems(name: str, key: str, stored: int, quota: int) -> list[Problem]:
-    """Whether ``name`` takes more than its quota, or nearly; ``key`` is the setting. 0 is no quota."""
+def quota_problems(name: str, key: str, stored: int, quota: int, then: str = "") -> list[Problem]:
+    """Whether ``name`` takes more than its quota, or nearly; ``key`` is the setting. 0 is no quota. ``then``: what comes."""
     if not quota or stored * 10 < quota * 9:
         return []
     used = f"{name} takes {size(stored)} of its quota of {size(quota)}"
     hint = f"`oxide-ctl du` shows what takes it; `oxide-ctl config set {key} SIZE` raises it"
     if stored <= quota:
         return [Problem("quota_near", NOTE, used, hint)]
-    text = f"{used}: within the hour the oldest that may go is forgotten before its time"
-    return [Problem("quota_exceeded", WARNING, text, hint)]
+    return [Problem("quota_exceeded", WARNING, f"{used}: {then}", hint)]
+
+
+def ahead_problems(coming: Iterable[AheadObject]) -> list[Problem]:
+    """What ``min_free_bytes`` takes; what a quota does is told with the quota."""
+    hint = "`oxide-ctl expire --dry-run` lists them; free some space, or lower retention.min_free_bytes"
+    found = [ahead["text"] for ahead in coming if ahead["reason"] == "min_free"]
+    return [Problem("limit_ahead", WARNING, text, hint) for text in found]
 
 
 def reserve_problems(free: int, least: int) -> list[Problem]:

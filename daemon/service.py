@@ -26,6 +26,7 @@ from openoxide.daemon.jobs import jobs
 from openoxide.daemon.memories import Memories, memory_settings
 from openoxide.daemon.operations.briefing import refresh
 from openoxide.daemon.operations.expiring import retention_of, take_back
+from openoxide.daemon.operations.foreseeing import Foresight
 from openoxide.daemon.operations.hooking import take_up
 from openoxide.daemon.operations.looking import View, holds, is_broad
 from openoxide.daemon.operations.settling import settle_at_start
@@ -77,6 +78,7 @@ class Service:
         self.expiring = threading.Lock()  # one expire at a time, whether by hand or by the clock
         self.refused_limits: tuple[str, ...] = ()  # those that the last expire could not hold
         self.gauge = Gauge()  # what the limits were measured at
+        self.foresight: Foresight | None = None  # what they were seen to take
         self.scheduler = Scheduler(clock, self.beat, jobs(self), self._remember_run)
 
     def start(self) -> None:

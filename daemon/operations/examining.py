@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,12 +12,14 @@ from openoxide import __version__
 from openoxide.checkpoints import expiry, journal, sight, store
 from openoxide.checkpoints.idle import idle_turns
 from openoxide.checkpoints.inventory import Inventory, take_inventory
+from openoxide.checkpoints.policy import Cause, Plan
 from openoxide.checkpoints.staging import find_staging, remove_staging
 from openoxide.checkpoints.tree import Tree
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import idle_turn_object
 from openoxide.daemon.diagnosis import (
     TreeFacts,
+    ahead_problems,
     clock_problems,
     config_problems,
     copy_problems,
@@ -32,12 +35,13 @@ from openoxide.daemon.diagnosis import (
 )
 from openoxide.daemon.operations.checking import damage_known, packs_aside
 from openoxide.daemon.operations.expiring import retention
+from openoxide.daemon.operations.foreseeing import foreseen
 from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.operations.measuring import copies, projects
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.operations.watching import job_object, shown, state_of
 from openoxide.daemon.protocol import printable
-from openoxide.daemon.protocol.health import DoctorAnswer
+from openoxide.daemon.protocol.health import AheadObject, DoctorAnswer
 from openoxide.daemon.requests import Request, flag
 from openoxide.daemon.watched import Watched
 from openoxide.errors import RootVanishedError
@@ -106,11 +110,27 @@ def _room_problems(service: Service) -> list[Problem]:
             roots = ", ".join(project["roots"])
             quotas[project["project"]] = (roots, "retention.quota_bytes", project["quota_bytes"])
     # adding up what is needed reads every version
-    if any(quota for _, _, quota in quotas.values()):
-        used = expiry.used(service.timeline.database, service.clock.now_ms())
+    if retention.min_free_bytes or any(quota for _, _, quota in quotas.values()):
+        plan, coming = foreseen(service)
+        # a plan that no limit could be exceeded for has measured nothing
+        used = plan.needed or expiry.used(service.timeline.database, service.clock.now_ms())
         for whose, (name, key, quota) in quotas.items():
-            found += quota_problems(name, key, used.get(whose, 0), quota)
+            found += quota_problems(name, key, used.get(whose, 0), quota, _then(plan, coming, whose))
+        found += ahead_problems(coming)
     return found
+
+
+def _then(plan: Plan, coming: Sequence[AheadObject], project: str | None) -> str:
+    """What comes of a quota that is exceeded: that of a project, or (None) of all."""
+    cause = Cause.TOTAL_QUOTA if project is None else Cause.QUOTA
+    if (cause, project) in plan.helpless:
+        return "nothing is forgotten for that, since no forgetting would hold it"
+    found = [ahead["text"] for ahead in coming if (ahead["reason"], ahead["project"]) == (cause.value, project)]
+    if found:
+        return found[0]
+    if plan.release or plan.fine:
+        return "what is in trash, and states of the last day, go for that; no other checkpoint has to"
+    return "nothing that may go is left"
 
 
 def _config_problems(service: Service) -> list[Problem]:

@@ -48,7 +48,7 @@ def expire(service: Service, request: Request, _report: Reporter) -> ExpireAnswe
         raise ConflictError("an expire is at work", hint="try again in a moment")
     try:
         # whoever asks gets what is true now
-        plan = Plan() if paused["paused"] and not force else _decide(service, Gauge(), empty_trash=trash)[0]
+        plan = Plan() if paused["paused"] and not force else decide(service, Gauge(), empty_trash=trash)[0]
         paused["refused"] = _told(plan)
         if not dry_run:
             _leave_out(service, plan)
@@ -69,6 +69,7 @@ def expire(service: Service, request: Request, _report: Reporter) -> ExpireAnswe
         )
     finally:
         service.expiring.release()
+    service.foresight = None
     return _carried_out(answer, done)
 
 
@@ -77,11 +78,12 @@ def expire_by_time(service: Service) -> None:
     if retention(service)["paused"]:
         return
     with service.expiring:
-        plan, service.gauge = _decide(service, service.gauge)
+        plan, service.gauge = decide(service, service.gauge)
         _leave_out(service, plan)
         done = expiry.carry_out(
             service.timeline.database, plan, service.clock.now_ms(), service.holding, service.stop_requested.is_set
         )
+    service.foresight = None
     # once and not each hour: status tells of it all the time
     if (told := tuple(_told(plan))) != service.refused_limits:
         service.refused_limits = told
@@ -110,7 +112,7 @@ def take_back(service: Service) -> None:
     # settings that cannot be read may have had no room for it
     if waiting and retention(service)["reason"] != "config":
         with service.expiring:
-            _leave_out(service, _decide(service, Gauge())[0])
+            _leave_out(service, decide(service, Gauge())[0])
 
 
 def retention(service: Service) -> RetentionObject:
@@ -130,7 +132,8 @@ def _told(plan: Plan) -> list[str]:
     return [printable(text) for text in (*plan.refused, *plan.unheld)]
 
 
-def _decide(service: Service, gauge: Gauge, *, empty_trash: bool = False) -> tuple[Plan, Gauge]:
+def decide(service: Service, gauge: Gauge, *, empty_trash: bool = False) -> tuple[Plan, Gauge]:
+    """What the policy decides for all worktrees now, and what was measured for that."""
     return expiry.survey(
         service.timeline.database,
         service.home.blobs,

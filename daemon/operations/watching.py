@@ -20,6 +20,7 @@ from openoxide.daemon.answers import checkpoint_object, idle_turn_object, time_o
 from openoxide.daemon.diagnosis import ROOT_GONE, ROOT_REPLACED, purge_problems, spent_problems
 from openoxide.daemon.operations.checking import damage_known, packs_aside
 from openoxide.daemon.operations.expiring import retention, retention_of
+from openoxide.daemon.operations.foreseeing import ahead
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
 from openoxide.daemon.operations.looking import holds, is_broad
 from openoxide.daemon.operations.promoting import unread
@@ -281,7 +282,7 @@ def status(service: Service, _request: Request, _report: Reporter) -> StatusAnsw
                 *(problem.message for problem in packs_aside(service.home) if problem.severity == WARNING),
             ],
         },
-        "retention": retention(service),
+        "retention": {**retention(service), "ahead": ahead(service)},
         "jobs": [job_object(state) for state in service.scheduler.states()],
         "worktrees": [_worktree_status(service, watched) for watched in service.trees()],
     }

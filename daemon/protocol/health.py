@@ -101,9 +101,22 @@ class JobObject(TypedDict):
     error: str
 
 
+class AheadObject(TypedDict):
+    """What a limit takes out of the store that is not in trash. ``reason``: quota, of one ``project``, or total_quota or
+    min_free (``project`` None); ``largest``: at most three paths of its worktrees, by what all their contents take.
+    """
+
+    reason: str
+    project: str | None
+    roots: list[str]
+    checkpoints: int
+    largest: list[PathUsage]
+    text: str
+
+
 class RetentionObject(TypedDict):
     """Whether anything expires. ``reason``: why it does not, ``clock`` or ``config``; ``refused``: limits of the settings
-    that the last expire could not hold.
+    that the last expire could not hold; ``ahead``, in ``status`` alone: what the next one takes for those that it can.
     """
 
     paused: bool
@@ -111,6 +124,7 @@ class RetentionObject(TypedDict):
     why: str
     hint: str
     refused: list[str]
+    ahead: NotRequired[list[AheadObject]]
 
 
 class StatusAnswer(TypedDict):

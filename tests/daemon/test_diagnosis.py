@@ -7,6 +7,7 @@ import pytest
 from openoxide.daemon.diagnosis import (
     SKEW_MS,
     TreeFacts,
+    ahead_problems,
     clock_problems,
     config_problems,
     copy_problems,
@@ -113,6 +114,12 @@ def test_a_clock_that_cannot_be_right_is_told(now, newest, expected):
 GB = 10**9
 
 
+def test_what_min_free_bytes_takes_is_told_before_it_goes():
+    ahead = {"project": None, "roots": [], "checkpoints": 2, "largest": [], "text": "2 checkpoints leave"}
+    coming = [{**ahead, "reason": "min_free"}, {**ahead, "reason": "quota"}]
+    assert [(p.kind, p.message) for p in ahead_problems(coming)] == [("limit_ahead", "2 checkpoints leave")]
+
+
 @pytest.mark.parametrize(
     ("stored", "quota", "expected"),
     [
@@ -125,9 +132,10 @@ GB = 10**9
     ],
 )
 def test_a_quota_is_told_before_it_is_full(stored, quota, expected):
-    found = quota_problems("/src/app", "retention.quota_bytes", stored, quota)
+    found = quota_problems("/src/app", "retention.quota_bytes", stored, quota, "what then")
 
     assert kinds(found) == expected
+    assert [problem.message.endswith(": what then") for problem in found] == [stored > quota] * len(found)
     for problem in found:
         assert "/src/app" in problem.message
         assert "config set retention.quota_bytes" in problem.hint

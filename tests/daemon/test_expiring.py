@@ -14,6 +14,7 @@ from openoxide.checkpoints.policy import Cause, Plan
 from openoxide.daemon.operations.expiring import expire_by_time
 from openoxide.daemon.watched import Label
 from openoxide.errors import ConflictError, NotFoundError, RefusedError
+from openoxide.knobs import size
 from openoxide.settings import RetentionSettings
 from openoxide.taken import CAUTIOUS, Taken
 from tests.daemon.aged import record, write
@@ -324,6 +325,32 @@ class TestAQuota:
             (given_up,) = fine_given_up(db).values()
         assert last == 7
         assert given_up > 0
+
+    def test_what_goes_past_trash_is_told_before_it_goes(self, box, clock):
+        clock.advance(2 * DAY_MS)
+        box.call("forget", checkpoints=["1"])
+        assert box.call("status")["retention"]["ahead"] == []
+        retain(box, quota_bytes=350_000)
+
+        (ahead,) = box.call("status")["retention"]["ahead"]
+        told = next(p for p in box.call("doctor")["problems"] if p["kind"] == "quota_exceeded")
+
+        assert (ahead["reason"], ahead["checkpoints"], ahead["roots"]) == ("quota", 6, [str(box.root)])
+        assert ahead["largest"] == box.call("du")["worktrees"][0]["largest"][:3]
+        assert "6 checkpoints of" in ahead["text"]
+        assert f"most is taken by big ({size(ahead['largest'][0]['stored_bytes'])} in " in ahead["text"]
+        assert ahead["text"] in told["message"]
+        assert numbers(expire(box)["released"]) == [1, 2, 3, 4, 5, 6, 7]  # with the one in trash
+        assert box.call("status")["retention"]["ahead"] == []
+
+    def test_a_limit_that_takes_nothing_threatens_with_nothing(self, box, clock):
+        clock.advance(2 * DAY_MS)
+        retain(box, quota_bytes=1)
+        told = next(p for p in box.call("doctor")["problems"] if p["kind"] == "quota_exceeded")
+        assert "nothing is forgotten for that" in told["message"]
+        assert box.call("status")["retention"]["ahead"] == []
+        with pytest.raises(RefusedError):
+            expire(box)
 
     def test_one_that_nothing_fits_into_is_refused(self, box, clock):
         retain(box, quota_bytes=1)
