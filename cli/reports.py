@@ -45,7 +45,8 @@ def unwatched(answer: Mapping[str, Any]) -> str:
     if answer.get("remaining_bytes"):
         lines.append(
             f"{size(answer['remaining_bytes'])} of its history stay readable on disk, in packs that hold other projects' history"
-            " too: no command shows them any more, and nothing rewrites such a pack yet; `oxide-ctl uninstall` removes all"
+            " too: no command shows them any more, and `oxide-ctl prune` writes a pack anew without them where they are more than"
+            " a third of it; `oxide-ctl uninstall` removes all"
         )
     return "\n".join(lines)
 

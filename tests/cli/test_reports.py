@@ -36,6 +36,9 @@ def test_what_stays_of_a_deleted_history_is_said():
     assert reports.unwatched({"root": "/src/app", "remaining_bytes": 0}) == "no longer watching /src/app"
     told = reports.unwatched({"root": "/src/app", "remaining_bytes": 2048}).splitlines()[1]
     assert told.startswith("2.0 KiB of its history stay readable on disk, in packs")
+    # and what README says of it: a prune does, from a third on
+    assert "`oxide-ctl prune` writes a pack anew without them" in told
+    assert "more than a third of it" in told
     assert told.endswith("`oxide-ctl uninstall` removes all")
 
 
