@@ -14,7 +14,7 @@ from openoxide.db import Database
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What a prune would free (``freed_bytes``). ``dead_bytes``: what contents take that nothing needs, wherever they lie;
+    """What a prune would free (``freed_bytes``). ``dead_bytes``: all that nothing needs, also where its pack stays as it is;
     ``lacking_bytes``: as of a prune.
     """
 

@@ -29,8 +29,8 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uses:
-    """``packs`` as they are without the contents that go: how many ``contents``, what they take (``dead_bytes``), and how
-    much of that is in files of their own (``big_bytes``).
+    """``packs`` as they are without the contents that go: how many ``contents``, what they take in files of their own
+    (``big_bytes``), and all that is dead then (``dead_bytes``): of these, and bytes of packs that no row names.
     """
 
     packs: list[PackUse]
@@ -62,30 +62,30 @@ def count(
     version of their path may be compared with.
     """
     found: defaultdict[int, _Pack] = defaultdict(_Pack)
-    contents, dead, big = 0, 0.0, 0.0
+    contents, big = 0, 0.0
     for content in _every_content(database, breathe):
         pack = content.place.pack
         if alive is not None and content.blob not in alive:
             contents += 1
-            dead += content.stored_bytes + (_ENTRY_BYTES if pack is not None else 0)
             big += content.stored_bytes if pack is None else 0
         elif pack is not None:
             found[pack].add(content, is_older=content.blob in older)
     sizes = packs.sizes()
     uses = [found[number].use(number, size) for number, size in sizes.items()]
     resting = {use.number: found[use.number].resting_bytes(packs) for use in worth_repacking(uses)}
+    found_uses = [
+        PackUse(
+            number=use.number,
+            size_bytes=use.size_bytes,
+            live_bytes=use.live_bytes + resting.get(use.number, 0),
+            versions_bytes=use.versions_bytes,
+        )
+        for use in uses
+    ]
     return Uses(
-        packs=[
-            PackUse(
-                number=use.number,
-                size_bytes=use.size_bytes,
-                live_bytes=use.live_bytes + resting.get(use.number, 0),
-                versions_bytes=use.versions_bytes,
-            )
-            for use in uses
-        ],
+        packs=found_uses,
         contents=contents,
-        dead_bytes=round(dead),
+        dead_bytes=round(big) + sum(use.dead_bytes for use in found_uses),
         big_bytes=round(big),
     )
 

@@ -43,13 +43,6 @@ class Share:
         return round(self.history_bytes / self.stored_bytes, 2) if self.stored_bytes else None
 
 
-class Freeable(NamedTuple):
-    """What is stored and needed by nothing, and what would be if trash were emptied."""
-
-    unneeded_bytes: int
-    trash_bytes: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
     """What was stored for the first time on one day (UTC, ``2026-11-29``)."""
@@ -158,34 +151,7 @@ def pattern_of(path: bytes) -> tuple[bytes, bytes]:
     return folder, b"." + suffix if stem and 0 < len(suffix) <= LONGEST_SUFFIX else b""
 
 
-def frame_bytes(db: Transaction) -> int:
-    """What the rows name in all files of the store."""
-    (found,) = raw(db).execute("select coalesce(sum(stored), 0) from frame").fetchone()
+def big_bytes(db: Transaction) -> int:
+    """What the rows name in files of their own."""
+    (found,) = raw(db).execute("select coalesce(sum(stored), 0) from frame where pack is null").fetchone()
     return int(found)
-
-
-def freeable(db: Transaction, now_ms: int) -> Freeable:
-    """What is stored and not needed: no row that names it is a path's newest, holds at a checkpoint that is kept or in trash
-    or at one of an operation, or held within the fine window; and what only trash holds.
-    """
-    query = f"""
-      with fine as (select worktree, max(seq) as seq from checkpoint where created_ms <= ? group by worktree),
-        held as (
-          select worktree, seq, blob, lead(seq) over (partition by path order by seq) as until from version),
-        needed as (
-          select r.blob from held r left join fine on fine.worktree = r.worktree
-          where r.blob is not null and (r.until is null or r.until > coalesce(fine.seq, 0) or exists (
-            select 1 from checkpoint c where c.worktree = r.worktree and c.seq >= r.seq and c.seq < r.until
-              and (c.failed is null and c.forgotten_ms is null or c.id in (
-                select before from operation union select after from operation))))
-          union select blob from live where blob is not null
-          union select blob from outcome where blob is not null),
-        trash as (
-          select r.blob from held r where r.blob is not null and exists (
-            select 1 from checkpoint c where c.worktree = r.worktree and c.seq >= r.seq and c.seq < r.until
-              and c.failed is null and c.forgotten_ms is not null))
-      select coalesce(sum({_STORED} * (u.blob not in trash)), 0), coalesce(sum({_STORED} * (u.blob in trash)), 0)
-      from (select id as blob from blob where id not in (select blob from needed)) u {_BLOBS}
-    """  # noqa: S608
-    unneeded, trash = raw(db).execute(query, (now_ms - FINE_WINDOW_MS,)).fetchone()
-    return Freeable(int(unneeded), int(trash))

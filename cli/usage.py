@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FEW_DAYS, FEW_PATHS, FEW_PATTERNS = 7, 5, 5
 BAR_WIDTH = 24
+_IDLE = ("dead", "trash")
 
 
 def du(answer: DuAnswer, *, verbose: bool = False, bar: str = "") -> str:
@@ -34,7 +35,7 @@ def du(answer: DuAnswer, *, verbose: bool = False, bar: str = "") -> str:
     quotas = [_quota(project) for project in answer["projects"] if project["quota_bytes"]]
     if quotas:
         lines += ["", *quotas]
-    return "\n".join([*lines, "", *_freeable(answer["freeable_bytes"], answer["trash_bytes"])])
+    return "\n".join([*lines, "", *_freeable(answer)])
 
 
 def prune(answer: PruneAnswer) -> str:
@@ -94,17 +95,22 @@ def _quota(project: ProjectUsage) -> str:
     return f"quota of {roots}: {size(stored)} of {size(quota)} ({_percent(stored, quota)})"
 
 
-def _freeable(free: int, trash: int) -> list[str]:
-    if not free:
-        return ["nothing of it can go: all of it is needed by a kept checkpoint, an undo or the last 24 hours"]
+def _freeable(answer: DuAnswer) -> list[str]:
+    trash = answer["trash_bytes"]
+    free = answer["freeable_bytes"] - trash
     lines = []
-    if free > trash:
-        lines.append(f"about {size(free - trash)} is needed by nothing any more; `oxide-ctl prune` frees it")
+    if free:
+        lines.append(f"`oxide-ctl prune` frees about {size(free)} that nothing needs any more, or that packs smaller")
     if trash:
         lines.append(
             f"about {size(trash)} is held by trash alone: `oxide-ctl expire --trash` empties it, `oxide-ctl prune` frees that"
         )
-    return lines
+    if not lines and (idle := sum(kind["size_bytes"] for kind in answer["kinds"] if kind["name"] in _IDLE)):
+        lines.append(
+            f"`oxide-ctl prune` frees nothing now: {size(idle)} that nothing but trash needs are less than a third of the packs"
+            " they lie in"
+        )
+    return lines or ["nothing of it can go: all of it is needed by a kept checkpoint, an undo or the last 24 hours"]
 
 
 def _worktree(item: WorktreeUsage, *, verbose: bool, bar: str) -> list[str]:

@@ -23,7 +23,7 @@ from openoxide.daemon.answers import time_or_none
 from openoxide.daemon.operations import backing
 from openoxide.daemon.operations.checking import checked
 from openoxide.daemon.operations.looking import View, holds
-from openoxide.daemon.operations.measuring import measured
+from openoxide.daemon.operations.measuring import du_offline
 from openoxide.daemon.operations.watching import folder_bytes
 from openoxide.daemon.protocol import ProgressCallback, printable
 from openoxide.daemon.protocol.health import RepairAnswer
@@ -57,7 +57,7 @@ def answer(name: str, request: dict[str, Any], environ: Mapping[str, str]) -> di
             if name == "status":
                 return _status(timeline, home)
             if name == "du":
-                return {**measured(timeline, home, _settings(home), SystemClock().now_ms())}
+                return {**du_offline(timeline, home, _settings(home), SystemClock().now_ms())}
             view = View(timeline=timeline, worktree=_find(timeline, path(request)), now_ms=SystemClock().now_ms())
             found: dict[str, Any] | bytes = LOOKING[name](view, request)
             return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
+from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ _FORCE_HINT = (
 _LIMIT_HINT = "`oxide-ctl config set` changes a limit, as the text says; `oxide-ctl du` shows what takes it"
 _GIVEN_UP = "the states of the last day that no checkpoint holds are given up: `oxide-ctl prune` frees what that leaves"
 
+_FREES = "`oxide-ctl prune` frees what that leaves: the daemon does it every six hours"
+
 
 def expire(service: Service, request: Request, _report: Reporter) -> ExpireAnswer:
     """``expire``: of all worktrees. ``force``: the clock is right as it is; ``trash``: what is in trash goes now."""
@@ -57,9 +60,8 @@ def expire(service: Service, request: Request, _report: Reporter) -> ExpireAnswe
         if plan.refused and not dry_run and not trash:
             raise RefusedError(f"nothing was forgotten: {printable('; '.join(plan.refused))}", hint=_LIMIT_HINT)
         answer = _answer(service, plan, paused, dry_run=dry_run)
-        if trash and plan.fine:
-            answer["notes"].append(_GIVEN_UP)
         if dry_run:
+            answer["notes"] += _frees(plan, plan.release)
             return answer
         # on a full disk the rows go where the WAL is long enough already: what is folded is written over
         with suppress(StoreFullError):
@@ -70,7 +72,9 @@ def expire(service: Service, request: Request, _report: Reporter) -> ExpireAnswe
     finally:
         service.expiring.release()
     service.foresight = None
-    return _carried_out(answer, done)
+    _carried_out(answer, done)
+    answer["notes"] += _frees(plan, done.released)
+    return answer
 
 
 def expire_by_time(service: Service) -> None:
@@ -179,10 +183,14 @@ def _kept(found: Checkpoint, plan: Plan) -> KeptObject:
     return {"id": found.id, "number": found.number, "name": found.name, "reason": plan.keep[found.id].value}
 
 
-def _carried_out(answer: ExpireAnswer, done: expiry.Done) -> ExpireAnswer:
-    """The answer of the plan, as far as it was carried out."""
+def _frees(plan: Plan, released: Collection[str]) -> list[str]:
+    """That what left the store takes its bytes along only by a prune."""
+    return [_GIVEN_UP] if plan.fine else [_FREES] if released else []
+
+
+def _carried_out(answer: ExpireAnswer, done: expiry.Done) -> None:
+    """Make of the answer of the plan what was carried out."""
     answer["forgotten"] = [item for item in answer["forgotten"] if item["id"] in done.forgotten]
     answer["released"] = [item for item in answer["released"] if item["id"] in done.released]
     if done.busy:
         answer["notes"].append("a project was in use: what leaves the store there does so the next time")
-    return answer

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from openoxide.checkpoints import expiry, rows, store, usage
+from openoxide.checkpoints.forecast import Forecast, forecast
 from openoxide.checkpoints.model import STAGING_NAME, Worktree
+from openoxide.checkpoints.rows import raw
 from openoxide.checkpoints.timeline import Timeline
+from openoxide.daemon.operations.pruning import forecast_of
 from openoxide.daemon.protocol import path_entry, printable
 from openoxide.daemon.protocol.health import DuAnswer, HomePart, KindUsage, ProjectUsage, WorktreeUsage
 from openoxide.daemon.requests import Request
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.service import Service
 
 LARGEST_PATHS = 20
+_TRASH = "select 1 from checkpoint where failed is null and forgotten_ms is not null limit 1"
 PARTS = {
     "timeline": "which file was in which state when, checkpoints, operations",
     "contents": "contents of files, compressed, each once",
@@ -54,6 +59,12 @@ _OF_FILES = {
 _OF_FOLDERS = {"blobs": "contents", "logs": "logs", "spool": "spool", "projects": "memory"}
 
 
+class Foretell(Protocol):
+    """What a prune would free, now or once trash is emptied."""
+
+    def __call__(self, *, without_trash: bool) -> Forecast: ...
+
+
 class _Part(NamedTuple):
     name: str
     kind: str
@@ -61,33 +72,74 @@ class _Part(NamedTuple):
     length: int
 
 
-def du(service: Service, _request: Request, _report: Reporter) -> DuAnswer:
+class _Free(NamedTuple):
+    """What a prune would free now, and once trash is emptied; what contents take that nothing needs, and trash alone."""
+
+    prunable_bytes: int
+    with_trash_bytes: int
+    dead_bytes: int
+    trash_bytes: int
+
+
+def du(service: Service, _request: Request, report: Reporter) -> DuAnswer:
     """``du``."""
-    return measured(service.timeline, service.home, service.settings, service.clock.now_ms())
+    foretell = partial(forecast_of, service, report)
+    return measured(service.timeline, service.home, service.settings, service.clock.now_ms(), foretell)
 
 
-def measured(timeline: Timeline, home: Home, settings: Settings, now_ms: int) -> DuAnswer:
-    """The whole home: by kind, part by part, by project and by worktree."""
+def du_offline(timeline: Timeline, home: Home, settings: Settings, now_ms: int) -> DuAnswer:
+    """The same of a store that no daemon writes."""
+    with timeline.database.looking() as db:
+        given_up = expiry.fine_given_up(db)
+
+    def foretell(*, without_trash: bool) -> Forecast:
+        return forecast(
+            timeline.database,
+            timeline.blobs,
+            now_ms,
+            clock_trusted=True,
+            given_up=given_up,
+            without_trash=without_trash,
+        )
+
+    return measured(timeline, home, settings, now_ms, foretell)
+
+
+def measured(timeline: Timeline, home: Home, settings: Settings, now_ms: int, foretell: Foretell) -> DuAnswer:
+    """The whole home: by kind, part by part, by project and by worktree. ``foretell``: what a prune would free."""
     found = list(_files(home))
+    free = _free(timeline.database, foretell)
     used = used_of_projects(timeline.database, settings, now_ms)
     with timeline.database.looking() as db:
         known, shares, whole = store.worktrees(db), usage.shares(db), usage.whole_share(db)
-        free = usage.freeable(db, now_ms)
-        named, of_projects = usage.frame_bytes(db), projects(db, known, settings, used)
+        named, of_projects = usage.big_bytes(db), projects(db, known, settings, used)
         worktrees = [_worktree(db, worktree, shares.get(worktree.id, usage.Share()), now_ms) for worktree in known]
     return {
         "ok": True,
         "home": printable(str(home.folder)),
         "total_bytes": sum(part.size for part in found),
-        "freeable_bytes": free.unneeded_bytes + free.trash_bytes,
-        "trash_bytes": free.trash_bytes,
+        "freeable_bytes": free.with_trash_bytes,
+        "trash_bytes": free.with_trash_bytes - free.prunable_bytes,
         "dedup_ratio": whole.dedup_ratio,
         "compression_ratio": whole.compression_ratio,
-        "kinds": _kinds(found, named, free),
+        "kinds": _kinds(found, named + sum(timeline.blobs.packs.sizes().values()), free),
         "parts": _parts(found),
         "projects": of_projects,
         "worktrees": worktrees,
     }
+
+
+def _free(database: Database, foretell: Foretell) -> _Free:
+    now = foretell(without_trash=False)
+    with database.looking() as db:
+        trash = raw(db).execute(_TRASH).fetchone()
+    then = foretell(without_trash=True) if trash else now
+    return _Free(
+        now.freed_bytes,
+        max(now.freed_bytes, then.freed_bytes),
+        now.dead_bytes,
+        max(0, then.dead_bytes - now.dead_bytes),
+    )
 
 
 def used_of_projects(database: Database, settings: Settings, now_ms: int) -> Mapping[str | None, int]:
@@ -155,17 +207,17 @@ def _worktree(db: Transaction, worktree: Worktree, share: usage.Share, now_ms: i
     }
 
 
-def _kinds(found: list[_Part], named: int, free: usage.Freeable) -> list[KindUsage]:
+def _kinds(found: list[_Part], named: int, free: _Free) -> list[KindUsage]:
     """The contents by what they are for, as far as the rows can tell; of the rest each file is of one kind."""
     sizes: Counter[str] = Counter()
     for part in found:
         sizes[part.kind] += part.size
     contents = sizes.pop("contents", 0)
-    # by their lengths: what a file's last block has left is nobody's dead weight
+    # big ones without a row; by their lengths: what a file's last block has left is nobody's dead weight
     unnamed = max(0, sum(part.length for part in found if part.kind == "contents") - named)
     # rows are read after the files: never more than there is
     sizes[TRASH] = min(free.trash_bytes, contents)
-    sizes[DEAD] = min(free.unneeded_bytes + unnamed, contents - sizes[TRASH])
+    sizes[DEAD] = min(free.dead_bytes + unnamed, contents - sizes[TRASH])
     sizes[HISTORY] = contents - sizes[TRASH] - sizes[DEAD]
     return [{"name": name, "what": what, "size_bytes": sizes[name]} for name, what in KINDS.items()]
 

@@ -327,7 +327,7 @@ class WorktreeUsage(TypedDict):
 
 
 class DuAnswer(TypedDict):
-    """``du``. ``freeable_bytes``: stored, and needed by nothing or by trash alone, which is ``trash_bytes`` of it; an
+    """``du``. ``freeable_bytes``: what a prune would free once trash is emptied, ``trash_bytes`` of it only then; an
     estimate. The ratios are those of all worktrees together.
     """
 
