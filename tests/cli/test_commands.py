@@ -95,6 +95,7 @@ PAUSED = {"ok": True, "root": "/src/app", "paused_at": NOON, "paused_until": NOO
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
 PRUNED = {"ok": True, "dry_run": False, "freed_bytes": 5 << 20, "versions": 3, "contents": 2, "packs": 1} | {
     "damaged": 0,
+    "lacking_bytes": 0,
     "notes": ["a note"],
 }
 CHECKED = {"ok": True, "problems": [], "problem_count": 0, "checked": {}, "bytes_read": 0, "sampled": None} | {
@@ -537,6 +538,24 @@ def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
 
     assert (ended.code, [request["dry_run"] for _, request in daemon.requests]) == (8, [True])
     assert "--yes" in (ended.json["error"]["hint"] if "--json" in line else ended.complaint)
+
+
+@pytest.mark.parametrize(
+    ("line", "dry_run", "lacking", "code"),
+    [("--yes", False, 0, 0), ("--yes", False, 9 << 20, 3), ("--dry-run", True, 9 << 20, 0)],
+)
+def test_a_prune_that_left_something_for_want_of_room_is_no_success(run, daemon, line, dry_run, lacking, code):
+    daemon.answers["prune"] = {**PRUNED, "dry_run": dry_run, "lacking_bytes": lacking}
+    assert run("prune", line).code == code
+
+
+def test_a_checkpoint_that_lacks_something_says_so_and_not_to_scripts(run, daemon):
+    left_out = [{"path": "movie.bin", "reason": "over_quota"}]
+    daemon.answers["checkpoint"] = {**SEALED, "over_quota": left_out}
+    assert "not in it: 1 path, movie.bin: the quota has no room for it" in run("checkpoint").complaint
+    assert run("-q", "checkpoint").complaint == ""
+    ended = run("checkpoint", "--json")
+    assert (ended.complaint, ended.json["over_quota"]) == ("", left_out)
 
 
 def test_a_pause_is_told_before_a_yes_is_asked_for(run, daemon):

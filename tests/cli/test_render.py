@@ -221,6 +221,24 @@ def test_status_explains_how_the_tree_is_looked_at(worktree, line):
     assert f"\n  {line}\n" in render.status(status([worktree]), NOW)
 
 
+def test_status_tells_what_a_limit_will_take():
+    whole = status()
+    ahead = {
+        "reason": "quota",
+        "project": "p",
+        "roots": ["/r"],
+        "checkpoints": 5,
+        "largest": [],
+        "text": "5 checkpoints leave",
+    }
+    retention = {"paused": False, "reason": "", "why": "", "hint": "", "refused": [], "ahead": [ahead]}
+    text = render.status({**whole, "retention": retention}, NOW)
+    assert "limit" in text
+    assert "5 checkpoints leave; `oxide-ctl expire --dry-run` lists them, and a higher limit keeps them" in text
+    # a daemon of an earlier day says nothing of it
+    assert "limit" not in render.status({**whole, "retention": {**retention, "ahead": []}}, NOW)
+
+
 def test_nothing_watched_is_said():
     assert render.status(status(), NOW).endswith("\n\nnothing is watched")
 
