@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from openoxide.agents.hooks import HookCall, Kind, Payload, Write, call, nothing, path, text, tool_call, written
+from openoxide.agents.bringing import brought
+from openoxide.agents.hooks import HookCall, Kind, Payload, Write, call, path, text, tool_call, undeclared, written
 
 KINDS = {
     "SessionStart": Kind.SESSION_START,
@@ -32,8 +33,9 @@ def read(event: str, payload: Payload, moment: str) -> HookCall:
         return found
     name = text(payload, "tool_name")
     if name in READERS:
-        return nothing(f"{name} writes no file")
-    return tool_call(found, text(payload, "tool_use_id"), _writes(name, payload, payload.get("tool_response")))
+        return undeclared(found, f"{name} writes no file", brought(payload))
+    writes = _writes(name, payload, payload.get("tool_response"))
+    return tool_call(found, text(payload, "tool_use_id"), writes, brought(payload))
 
 
 def _writes(name: str, payload: Payload, response: Any) -> tuple[Write, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from itertools import pairwise
 
+from openoxide.agents.bringing import brought
 from openoxide.agents.hooks import HookCall, Kind, Payload, Write, call, nothing, path, text, tool_call, written
 
 KINDS = {
@@ -28,7 +29,7 @@ def read(event: str, payload: Payload, moment: str) -> HookCall:
     if found.kind not in {Kind.TOOL_BEGIN, Kind.TOOL_END}:
         return found
     writes = _added(payload, found.cwd) if text(payload, "tool_name") == "apply_patch" else ()
-    return tool_call(found, text(payload, "tool_use_id"), writes)
+    return tool_call(found, text(payload, "tool_use_id"), writes, brought(payload))
 
 
 def _is_of_memories(cwd: str) -> bool:

@@ -10,7 +10,8 @@ import hashlib
 import json
 from typing import Any
 
-from openoxide.agents.hooks import HookCall, Kind, Payload, Write, call, nothing, path, text, tool_call, written
+from openoxide.agents.bringing import brought
+from openoxide.agents.hooks import HookCall, Kind, Payload, Write, call, path, text, tool_call, undeclared, written
 
 KINDS = {
     "SessionStart": Kind.SESSION_START,
@@ -33,8 +34,8 @@ def read(event: str, payload: Payload, moment: str) -> HookCall:
         return found
     name = text(payload, "tool_name")
     if name in READERS:
-        return nothing(f"{name} writes no file")
-    return tool_call(found, _tool(name, payload.get("tool_input")), _writes(payload))
+        return undeclared(found, f"{name} writes no file", brought(payload))
+    return tool_call(found, _tool(name, payload.get("tool_input")), _writes(payload), brought(payload))
 
 
 def _tool(name: str, arguments: Any) -> str:

@@ -36,9 +36,18 @@ class Write(NamedTuple):
     content: bytes
 
 
+class Brought(NamedTuple):
+    """What a tool call brings before its session (agents/bringing.py): from elsewhere for sure, or where one of ``paths`` is."""
+
+    tool: str
+    paths: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookCall:
-    """``prompt`` names the turn, None where the payload does not say which; ``reason`` says why the kind is NONE."""
+    """``prompt`` names the turn, None where the payload does not say which; ``reason`` says why the kind is NONE. ``brought`` is
+    told whatever the kind is.
+    """
 
     kind: Kind
     session: str = ""
@@ -46,6 +55,7 @@ class HookCall:
     tool: str = ""
     cwd: str = ""
     writes: tuple[Write, ...] = ()
+    brought: Brought | None = None
     reason: str = ""
 
 
@@ -92,11 +102,18 @@ def call(kinds: Mapping[str, Kind], event: str, payload: Payload, prompt: str, m
     return HookCall(kind=kind, session=session, prompt=named, cwd=path(payload, "cwd"))
 
 
-def tool_call(found: HookCall, tool: str, writes: tuple[Write, ...]) -> HookCall:
+def tool_call(found: HookCall, tool: str, writes: tuple[Write, ...], brought: Brought | None) -> HookCall:
     """``found`` with the tool call that it is about."""
     if not tool:
-        return nothing("the tool call has no id")
-    return replace(found, tool=tool, writes=writes if found.kind is Kind.TOOL_END else ())
+        return undeclared(found, "the tool call has no id", brought)
+    return replace(found, tool=tool, writes=writes if found.kind is Kind.TOOL_END else (), brought=brought)
+
+
+def undeclared(found: HookCall, reason: str, brought: Brought | None) -> HookCall:
+    """A tool call that declares nothing, and may bring something all the same."""
+    if brought is None:
+        return nothing(reason)
+    return HookCall(kind=Kind.NONE, reason=reason, session=found.session, cwd=found.cwd, brought=brought)
 
 
 def _bytes(value: str) -> bytes | None:

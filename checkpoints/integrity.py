@@ -15,7 +15,7 @@ from openoxide.checkpoints import journal
 from openoxide.checkpoints.check import MOST_PROBLEMS, Problem, ProblemKind
 from openoxide.checkpoints.hashing import HASH_BYTES
 from openoxide.checkpoints.journal import OperationKind, OutcomeKind, Phase
-from openoxide.checkpoints.model import Certainty, Trigger, WindowKind
+from openoxide.checkpoints.model import Certainty, Mark, Trigger, WindowKind
 from openoxide.checkpoints.rows import raw
 from openoxide.checkpoints.schema import MIGRATIONS
 from openoxide.checkpoints.steps import Action
@@ -89,6 +89,19 @@ _RULES = (
     _one_of("operation", "kind", OperationKind),
     _one_of("operation", "phase", Phase),
     _one_of("outcome", "kind", OutcomeKind),
+    _Rule(
+        ProblemKind.VALUE,
+        "what it says is nothing that can be said, or of no worktree",
+        "select 'mark of worktree ' || worktree, null, null from mark where standing not in"  # noqa: S608
+        f" ({', '.join(repr(one.value) for one in Mark)}) or length(hash) <> {HASH_BYTES}"
+        " or worktree not in (select id from worktree)",
+    ),
+    _Rule(
+        ProblemKind.REFERENCE,
+        "there is no such worktree",
+        "select 'taint of worktree ' || worktree, null, null from taint"
+        " where worktree <> 0 and worktree not in (select id from worktree)",
+    ),
     _not_so(
         "checkpoint",
         "a number, a mark or its hash cannot be",

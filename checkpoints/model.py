@@ -187,6 +187,13 @@ class Certainty(str, Enum):
     OPERATION = "operation"
 
 
+class Mark(str, Enum):
+    """What the user says of a text of a memory, whoever writes it."""
+
+    VERIFIED = "verified"
+    DISPUTED = "disputed"
+
+
 class WindowKind(str, Enum):
     """A declared stretch of time in which an agent writes."""
 

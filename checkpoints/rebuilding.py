@@ -16,7 +16,7 @@ from openoxide.checkpoints import journal
 from openoxide.checkpoints.check import Replay, Sealed, StateRow, path_trouble, reference_trouble, state_trouble
 from openoxide.checkpoints.hashing import HASH_BYTES, sum_to_bytes
 from openoxide.checkpoints.journal import OperationKind, OutcomeKind, Phase
-from openoxide.checkpoints.model import DAMAGED, LOST_FRAME, Certainty, Kind, SkipReason, Trigger, WindowKind
+from openoxide.checkpoints.model import DAMAGED, LOST_FRAME, Certainty, Kind, Mark, SkipReason, Trigger, WindowKind
 from openoxide.checkpoints.proving import bring_back
 from openoxide.checkpoints.steps import Action
 from openoxide.checkpoints.verifying import SEALED, WALK
@@ -90,7 +90,9 @@ _PLACES = (
         "update version set worktree = (select worktree from path where id = version.path)"
         " where worktree <> (select worktree from path where id = version.path)",
     ),
-    *(_dropped(table, "of no worktree", _NO_WORKTREE) for table in ("checkpoint", "window", "gap", "operation", "head")),
+    *(_dropped(table, "of no worktree", _NO_WORKTREE) for table in ("checkpoint", "window", "gap", "operation", "head", "mark")),
+    # one of 0 holds for every memory
+    _dropped("taint", "of no worktree", f"worktree <> 0 and {_NO_WORKTREE}"),
     _dropped("blob", "a name that is none", f"length(hash) <> {HASH_BYTES} or size < 0 or inner < 0"),
     _Rule(
         "blob: a place that cannot be",
@@ -148,6 +150,7 @@ _REST = (
         " where b.id = operation.before and a.id = operation.after and (b.number >= a.number or b.seq > a.seq))",
         loses=True,
     ),
+    _dropped("mark", "of a kind that there is not", f"standing not in ({_listed(Mark)}) or length(hash) <> {HASH_BYTES}"),
     _dropped("step", "of no operation, or not to be read", f"{_NO_OPERATION} or step_trouble(action, old, new)"),
     _dropped("outcome", "of no operation, or of no kind", f"{_NO_OPERATION} or kind not in ({_listed(OutcomeKind)})"),
     _unnamed("outcome", "blob", "blob"),

@@ -132,7 +132,22 @@ create index position_worktree on position(worktree);
 alter table operation add column bound integer;
 """
 
-MIGRATIONS: tuple[str, ...] = (M0001, M0002, M0003)
+# taint: a session had before it what nobody here vouches for, when the memory stood at seq; worktree 0 is a memory that came
+# to be later. mark: what the user said of a text, whoever writes it, by the hash of its bytes. began_seq, ended_seq: what was
+# recorded from the one to the other was not seen to come; null for a gap of before
+M0004 = """
+create table taint(
+  worktree integer not null, agent text not null, session text not null, tool text not null, seq integer not null,
+  primary key(worktree, agent, session)
+) strict, without rowid;
+create table mark(
+  worktree integer not null, hash blob not null, standing text not null, at_ms integer not null, primary key(worktree, hash)
+) strict, without rowid;
+alter table gap add column began_seq integer;
+alter table gap add column ended_seq integer;
+"""
+
+MIGRATIONS: tuple[str, ...] = (M0001, M0002, M0003, M0004)
 
 
 def open_timeline(path: Path, migrations: Sequence[str] = MIGRATIONS) -> Database:

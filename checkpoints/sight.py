@@ -116,9 +116,9 @@ def heard_ms(db: Transaction, worktree: int, session: str) -> int:
 def open_gap(db: Transaction, worktree: int, cause: str, now_ms: int) -> None:
     """From now on the timeline may miss something; a gap with this cause that is open already stays one."""
     db.execute_sql(
-        "insert into gap(worktree, cause, opened_ms) select ?1, ?2, ?3"
+        "insert into gap(worktree, cause, opened_ms, began_seq) select ?1, ?2, ?3, ?4"
         " where not exists (select 1 from gap where worktree = ?1 and cause = ?2 and closed_ms is null)",
-        (worktree, cause, now_ms),
+        (worktree, cause, now_ms, read_head(db, worktree).seq),
     )
 
 
@@ -132,6 +132,6 @@ def close_gaps(db: Transaction, worktree: int, opened_before_ms: int, now_ms: in
     """A full pass that began at ``opened_before_ms`` saw everything: gaps older than it end."""
     # one that opened while the pass ran may hide what the pass had gone by
     db.execute_sql(
-        "update gap set closed_ms = ? where worktree = ? and closed_ms is null and opened_ms <= ?",
-        (now_ms, worktree, opened_before_ms),
+        "update gap set closed_ms = ?, ended_seq = ? where worktree = ? and closed_ms is null and opened_ms <= ?",
+        (now_ms, read_head(db, worktree).seq, worktree, opened_before_ms),
     )

@@ -422,7 +422,7 @@ def delete_history(db: Transaction, worktree: int) -> None:
     meta.delete(db, meta.FINE, [str(worktree)])
     # a number of a path may be given again
     db.execute_sql("delete from meta where key in (select 'over.' || id from path where worktree = ?)", (worktree,))
-    for table in ("path", "head", "checkpoint", "window", "gap", "operation"):
+    for table in ("path", "head", "checkpoint", "window", "gap", "operation", "taint", "mark"):
         db.execute_sql(f"delete from {table} where worktree = ?", (worktree,))  # noqa: S608
     WorktreeRow.delete().where(WorktreeRow.id == worktree).execute(db)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         HitItem,
         KeptNotes,
         LintAnswer,
+        MarkedAnswer,
         MassDeletion,
         MemoryIndexAnswer,
         MemoryStatus,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         NoteVersion,
         PromotedAnswer,
         RevertedAnswer,
+        ReviewItem,
         TopicItem,
     )
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 def index(answer: MemoryIndexAnswer) -> str:
     """What loads of it, and what had better move."""
     lines = [_text(answer["text"])] if answer["text"] else ["the index is empty"]
+    lines += [printable(answer["left_out"])] if answer["left_out"] else []
     lines += [f"warning: {printable(answer['warning'])}"] if answer["warning"] else []
     lines += [f"  line {move['line']} ({move['reason']}): {printable(move['text'])}" for move in answer["moves"]]
     return "\n".join(lines)
@@ -47,11 +50,33 @@ def topics(items: Sequence[TopicItem]) -> str:
             printable(i["name"]),
             size(i["size_bytes"]),
             *(["of this worktree" if i["name"] in own else ""] if 0 < len(own) < len(items) else []),
+            _standing(i["standing"], i["tainted"]),
             printable(i["description"] or i["title"]),
         )
         for i in items
     ]
     return table(rows, right=(1,)) or "no topics"
+
+
+def _standing(standing: str, tainted: str) -> str:
+    return f"{standing}, after {printable(tainted)}" if tainted else standing
+
+
+def review(items: Sequence[ReviewItem], zone: tzinfo | None = None) -> str:
+    """One line a file that waits, and below it the lines of the index that wait along with it."""
+    found: list[str] = []
+    for item in items:
+        when = local(item["at"], zone) if item["at"] else "not sealed yet"
+        tainted = f", after {printable(item['tainted'])}" if item["tainted"] else ""
+        change = f"+{item['added']} -{item['removed']}"
+        found.append(f"{printable(item['name'])}  {change}  {when}  {_writer(item)}{tainted}")
+        found += [f"  {printable(line)}" for line in item["lines"]]
+    return "\n".join(found) or "nothing waits"
+
+
+def marked(answer: MarkedAnswer) -> str:
+    """What was said of which files."""
+    return "\n".join(f"{answer['standing']}: {printable(name)}" for name in answer["names"]) or "nothing waits"
 
 
 def hits(items: Sequence[HitItem]) -> str:
@@ -111,6 +136,7 @@ def _row(item: NoteVersion, zone: tzinfo | None) -> tuple[str, ...]:
         local(item["at"], zone) if item["at"] else "not sealed yet",
         item["status"] or "?",
         printable(item["name"]),
+        _standing(item["standing"], item["tainted"]),
         _writer(item),
     )
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         BlameAnswer,
         ContextAnswer,
         LintAnswer,
+        MarkedAnswer,
         MemoryFile,
         MemoryIndexAnswer,
         MemoryWritten,
@@ -413,6 +414,26 @@ class Client(Caller):
         """``worktree``: the id or the root of the one whose notes become the project's."""
         request = _given(path=path, dry_run=dry_run, **{"from": worktree})
         return cast("PromotedAnswer", self.call("memory_promote", request))
+
+    def memory_review(self, path: str) -> Items:
+        return cast("Items", self.call("memory_review", {"path": path}))
+
+    def memory_mark(
+        self,
+        path: str,
+        names: Sequence[str],
+        standing: str,
+        *,
+        every: bool = False,
+        if_hash: str | None = None,
+    ) -> MarkedAnswer:
+        """``standing``: verified or disputed; ``every``: of all that wait, whatever ``names`` are."""
+        request = _given(path=path, names=[*names] or None, standing=standing, all=every, if_hash=if_hash)
+        return cast("MarkedAnswer", self.call("memory_mark", request))
+
+    def memory_reject(self, path: str, names: Sequence[str], *, every: bool = False) -> RevertedAnswer:
+        request = _given(path=path, names=[*names] or None, all=every)
+        return cast("RevertedAnswer", self.call("memory_reject", request))
 
     def operations(self, path: str, *, limit: int | None = None) -> Items:
         return cast("Items", self.call("operations", _given(path=path, limit=limit)))

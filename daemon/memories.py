@@ -33,6 +33,7 @@ from openoxide.checkpoints.model import (
 )
 from openoxide.checkpoints.timeline import Attribute, Beside
 from openoxide.checkpoints.tree import identity_of
+from openoxide.daemon.standings import Standings
 from openoxide.daemon.watched import Label, Watched, with_sure_writes, writer_between_windows
 from openoxide.db import Transaction
 from openoxide.errors import OpenOxideError
@@ -84,6 +85,7 @@ class Memories:
         self._held: dict[bytes, Watched] = {}  # by root
         self._searches: dict[Path, Search] = {}
         self._absent: set[bytes] = set()  # roots that were looked at and were not there
+        self._standings: dict[int, Standings] = {}
         self._newborn: set[int] = set()  # worktrees that came to be since
         self._over: set[bytes] = set()  # roots whose index was told of: it does not load whole
         self.generating = threading.Lock()  # whoever holds it asks for no other
@@ -293,6 +295,11 @@ class Memories:
     def roots(self, tree: Worktree) -> list[bytes]:
         """Where the memories are that are watched of what a worktree reads."""
         return [memory.worktree.root for memory in self.read_by(tree)]
+
+    def standings(self, worktree: Worktree) -> Standings:
+        """Who vouches for what stands in a memory; it is kept, since it reads only what changed."""
+        with self._lock:
+            return self._standings.setdefault(worktree.id, Standings(self._service.timeline, worktree.id))
 
     # what is to be told
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from openoxide.clock import rfc3339
 from openoxide.daemon.operations import (
+    accepting,
     backing,
     briefing,
     checking,
@@ -116,6 +117,9 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "memory_blame": reviewing.blame,
     "memory_revert": reviewing.revert,
     "memory_promote": promoting.promoting,
+    "memory_review": accepting.review,
+    "memory_mark": accepting.mark,
+    "memory_reject": accepting.reject,
 }
 
 READING = frozenset({*LOOKING, "rewind", "undo", "redo", "settle"})

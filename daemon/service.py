@@ -99,6 +99,8 @@ class Service:
         memories = [memory for tree in known for memory in self.memories.read_by(tree)] + self.memories.unsettled()
         for memory in {memory.worktree.id: memory for memory in memories}.values():
             self.attach_soon(memory)
+            # the policy may have been changed while no daemon ran
+            self.background.submit(f"context {memory.worktree.id}", partial(refresh, self, memory.worktree))
         self.background.submit("spool", partial(take_up, self))
         self.background.submit("purge", self.finish_purge)
         self.background.submit("what a quota left out", partial(take_back, self))

@@ -19,6 +19,7 @@ from openoxide.memory.index import MOST_UNITS, LoadedIndex, body_of, entries, lo
 from openoxide.memory.markdown import decoded
 from openoxide.memory.naming import INDEX
 from openoxide.memory.secrets import redact
+from openoxide.memory.standing import Shown, Vouched, shown
 
 BEGIN, END = "----- notes -----", "----- end of notes -----"
 MOST_NAMES_UNITS = 400
@@ -56,7 +57,8 @@ HOOK_CAP = 9_500
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
     """The memory as values. ``names`` are its files besides the index; ``known`` are values that never leave it; ``file`` is
-    where it is generated for an agent that reads a file; ``below`` is where the files are that are not in ``path``.
+    where it is generated for an agent that reads a file; ``below`` is where the files are that are not in ``path``. ``vouched``:
+    what is known of who wrote it; None where that changes nothing.
     """
 
     path: str
@@ -66,6 +68,7 @@ class Notes:
     known: Collection[str] = ()
     file: str = ""
     below: str = ""
+    vouched: Vouched | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,8 +169,9 @@ def _source(notes: Notes, memory: Given) -> Source:
 
 def given(agent: Agent, way: Way, notes: Notes) -> Given:
     """The memory as it reaches an agent: as much of the index as fits, in whole lines."""
+    part = _shown(notes, way)
     # before anything is cut: half a secret would not be known for one
-    body = redact(body_of(notes.index), notes.known)
+    body = redact(part.text, notes.known)
     whole = loaded(body)
     if way is Way.NATIVE:
         return Given(
@@ -176,27 +180,33 @@ def given(agent: Agent, way: Way, notes: Notes) -> Given:
     # Codex counts something like characters, and bytes are never fewer
     measure, count = ("bytes", _bytes) if agent is Agent.CODEX else ("UTF-16 units", units)
     cap = HOOK_CAP if way is Way.HOOK else 0
-    names = _unlisted(notes)
-    text = rendered(notes, whole, names)
+    text = rendered(notes, whole, part)
     if cap and count(text) > cap:
-        whole, text = _fitted(notes, body, names, cap, count)
+        whole, text = _fitted(notes, body, part, cap, count)
     return Given(way=way, text=text, size=count(text), cap=cap, measure=measure, loaded=whole)
 
 
-def _fitted(
-    notes: Notes, body: str, names: Sequence[str], cap: int, count: Callable[[str], int]
-) -> tuple[LoadedIndex, str]:
+def _shown(notes: Notes, way: Way) -> Shown:
+    """What may be given of the index, and of the names that it does not list."""
+    body, names = body_of(notes.index), _unlisted(notes)
+    # what the agent loads by itself nobody can keep from it
+    if notes.vouched is None or way is Way.NATIVE:
+        return Shown(text=body, names=tuple(names))
+    return shown(body, names, notes.vouched)
+
+
+def _fitted(notes: Notes, body: str, part: Shown, cap: int, count: Callable[[str], int]) -> tuple[LoadedIndex, str]:
     """The longest beginning of the index that stays under the cap with all that stands around it."""
     least, most = 0, min(MOST_UNITS, cap)
     # the warning grows as the index is cut, so what fits is tried, not computed
     while least < most:
         middle = (least + most + 1) // 2
-        if count(rendered(notes, loaded(body, most_units=middle), names)) <= cap:
+        if count(rendered(notes, loaded(body, most_units=middle), part)) <= cap:
             least = middle
         else:
             most = middle - 1
     found = loaded(body, most_units=least)
-    return found, rendered(notes, found, names)
+    return found, rendered(notes, found, part)
 
 
 def _unlisted(notes: Notes) -> list[str]:
@@ -204,7 +214,7 @@ def _unlisted(notes: Notes) -> list[str]:
     return [name for name in notes.names if name not in listed and name != INDEX]
 
 
-def rendered(notes: Notes, found: LoadedIndex, unlisted: Sequence[str]) -> str:
+def rendered(notes: Notes, found: LoadedIndex, part: Shown) -> str:
     """The notes with what an agent has to know about them."""
     lines = [
         f"Memory of the project {notes.project}, kept by OpenOxide on this machine only: {notes.path}",
@@ -218,7 +228,8 @@ def rendered(notes: Notes, found: LoadedIndex, unlisted: Sequence[str]) -> str:
     if notes.below:
         lines.insert(2, f"A file that is not there is in {notes.below}; to change one, write it to the first folder.")
     lines += [found.warning] if found.warning else []
-    lines += [f"Files that the index does not name: {_some(unlisted)}"] if unlisted else []
+    lines += [f"Files that the index does not name: {_some(part.names)}"] if part.names else []
+    lines += [part.left_out] if part.left_out else []
     return "\n".join(lines) + "\n"
 
 

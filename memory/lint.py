@@ -16,6 +16,7 @@ from openoxide.memory.editing import doubts, normalised
 from openoxide.memory.index import MOST_LINES, MOST_UNITS, Entry, entries, load_index
 from openoxide.memory.markdown import outside_code, page_of
 from openoxide.memory.naming import INDEX
+from openoxide.memory.standing import NOTHING_KNOWN, Standing, Vouched, line_text
 from openoxide.memory.upkeep import LONG_ENTRY_UNITS, suggested
 
 NEAR = 0.8  # of the words of two notes
@@ -31,7 +32,16 @@ _FILE = re.compile(
 _ORDERS = re.compile(
     r"(?i)\bignore (?:all |any |the )?(?:previous|prior|above|earlier) (?:instructions|rules|prompts)"
     r"|\bdo not (?:tell|inform) (?:this to )?the user|\bwithout (?:asking|telling) the user"
-    r"|\b(?:you (?:must|should) )?always run\b|\bcurl [^\n]{0,200}\|\s*(?:ba)?sh"
+    r"|\b(?:you (?:must|should) )?always run\b|\b(?:curl|wget) [^\n]{0,200}\|\s*(?:sudo )?(?:ba|z)?sh"
+)
+# what a user may well note, and a page that was read has no business to say
+_STRANGERS_ORDERS = re.compile(
+    r"(?i)\byou (?:must|have to) (?:always |never )?\w+"
+    r"|\b(?:run|execute) (?:this|the following) (?:command|script)\b"
+    r"|\b(?:ignore|disregard|forget|override) (?:all |any |the |your )*(?:instructions|rules|guidelines)\b"
+    r"|\bfrom now on,? (?:you|always|never)\b"
+    r"|\b(?:important|system)(?: note)?:\s*(?:you|always|never)\b"
+    r"|\b(?:send|upload|post) [^\n]{0,80}\bhttps?://"
 )
 
 
@@ -51,10 +61,13 @@ class Kind(str, Enum):
     LONG = "long"
     PLACEHOLDER = "placeholder"
     ORDERS = "orders"
+    STRANGERS = "strangers"
     REFUSED = "refused"
 
 
-ERRORS = frozenset({Kind.OVER, Kind.DEAD_LINK, Kind.HIDDEN, Kind.SECRET, Kind.PLACEHOLDER, Kind.ORDERS, Kind.REFUSED})
+ERRORS = frozenset(
+    {Kind.OVER, Kind.DEAD_LINK, Kind.HIDDEN, Kind.SECRET, Kind.PLACEHOLDER, Kind.ORDERS, Kind.STRANGERS, Kind.REFUSED}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +92,16 @@ def lint(
     exists: Callable[[str], bool] | None = None,
     known: Collection[str] = (),
     refused: Mapping[str, str] | None = None,
+    vouched: Vouched = NOTHING_KNOWN,
 ) -> list[Finding]:
-    """All findings, by file and line. ``exists`` answers for a path below the project; without it nothing is stale."""
+    """All findings, by file and line. ``exists`` answers for a path below the project; without it nothing is stale. ``vouched``:
+    what is known of who wrote it; of whom nothing is known is not doubted.
+    """
     found = [*_index(index, topics), *_duplicates(index, topics)]
     for name, text in {INDEX: index, **topics}.items():
         found += [*_secrets(name, text, known), *_hidden(name, text), *_texts(name, text)]
         found += _stale(name, text, exists) if exists else []
+        found += _of_strangers(name, text, vouched)
     found += [
         Finding(kind=Kind.REFUSED, file=name, line=0, text=reason, hint="it is not read; move it away")
         for name, reason in (refused or {}).items()
@@ -228,6 +245,18 @@ def _texts(name: str, text: str) -> Iterator[Finding]:
     if name != INDEX and len(text) > MOST_TOPIC_UNITS:
         text = f"{len(text)} characters"
         yield Finding(kind=Kind.LONG, file=name, line=0, text=text, hint="divide it into topics")
+
+
+def _of_strangers(name: str, text: str, vouched: Vouched) -> Iterator[Finding]:
+    """Orders in what was written after reading what nobody vouches for, and was not verified since."""
+    known, plain = text.split("\n"), outside_code(text)
+    for match in _STRANGERS_ORDERS.finditer(plain):
+        line = plain.count("\n", 0, match.start()) + 1
+        one = vouched.lines.get(line_text(known[line - 1])) if name == INDEX else vouched.files.get(name)
+        if one is not None and one.tainted and one.standing is not Standing.VERIFIED:
+            said = f"it gives orders, and was written after {one.tainted} had read untrusted content: {match[0][:80]}"
+            hint = f"read it: `oxide-ctl memory verify {name}`, or `memory review --reject {name}`"
+            yield Finding(kind=Kind.STRANGERS, file=name, line=line, text=said, hint=hint)
 
 
 def named_files(text: str) -> list[tuple[int, str]]:

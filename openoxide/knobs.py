@@ -98,6 +98,13 @@ KNOBS: Mapping[str, Knob] = {
         " promoted: what is noted on a branch may hold there alone",
         words=("shared", "separate", "staged"),
     ),
+    "memory.policy": Knob(
+        0,
+        0,
+        "`review` gives agents only notes that you wrote or accepted (`oxide-ctl memory review`): what one wrote after it read a"
+        " web page may be somebody else's words",
+        words=("open", "review"),
+    ),
 }
 
 

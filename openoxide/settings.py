@@ -59,9 +59,12 @@ class RetentionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings:
-    """``worktrees``: which memory a worktree has, as ``openoxide.memory.worktrees`` has it."""
+    """``worktrees``: which memory a worktree has, as ``openoxide.memory.worktrees`` has it. ``policy``: whether agents
+    get notes of other agents that nobody has looked at.
+    """
 
     worktrees: str = "shared"
+    policy: str = "open"
 
 
 Value = int | str | tuple[str, ...]
@@ -95,6 +98,10 @@ class Settings:
         found = (self.projects.get(one.decode("utf-8", "surrogateescape"), {}).get(key) for one in (root, first))
         return next((value for value in found if isinstance(value, str)), self.memory.worktrees)
 
+    def reviewed(self, roots: Iterable[bytes]) -> bool:
+        """Whether ``memory.policy`` of the project with these roots is ``review``: it is, where it is for one of them."""
+        return any(self.of(root).memory.policy == "review" for root in roots)
+
 
 class Given(NamedTuple):
     """What stands in the file: for all, and for the project with a root."""
@@ -104,7 +111,7 @@ class Given(NamedTuple):
 
 
 PROJECT = "project"
-NOT_BUILT = frozenset("summarizer.command memory.policy".split())
+NOT_BUILT = frozenset({"summarizer.command"})
 """Keys that nothing honours yet: accepting one would be a promise."""
 _NO_LINE = re.compile(r"[\n\r\0\ud800-\udfff]")  # nor can half a surrogate pair be written as UTF-8
 MOST_BYTES = 1 << 20

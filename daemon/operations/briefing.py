@@ -19,6 +19,7 @@ from openoxide.daemon.operations.remembering import Place, place_in, place_of
 from openoxide.daemon.protocol import printable
 from openoxide.daemon.protocol.memories import ContextAnswer
 from openoxide.daemon.requests import Request, flag, optional_text, path, text
+from openoxide.daemon.vouched import vouched
 from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, UsageError
 from openoxide.fileio import replace_file, write_errors
 from openoxide.memory.context import WAYS, Agent, Context, Notes, Way, context
@@ -26,12 +27,14 @@ from openoxide.memory.directory import MemoryDirectory
 from openoxide.memory.gathering import DiskFiles, Places, places_from
 from openoxide.memory.hierarchy import options_from
 from openoxide.memory.layered import Staged
+from openoxide.memory.standing import VERIFIED
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
     from openoxide.daemon.service import Service
 
 GENERATED = "context"
+HEADING = b"# Memory\n"
 VARIABLES = ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME")
 
 log = logging.getLogger(__name__)
@@ -50,7 +53,7 @@ def briefing(service: Service, request: Request, _report: Reporter) -> ContextAn
         files=DiskFiles(),
         places=_places(request),
         file=PurePath(named) if named else None,
-        notes=replace(_notes(place), file=str(_generated(place.directory, agent))),
+        notes=replace(_notes(service, place), file=str(_generated(place.directory, agent))),
     )
     answer = _answer(found)
     if flag(request, "write"):
@@ -70,7 +73,7 @@ def at_start(service: Service, agent: str, folder: bytes) -> str:
     known = _agent(agent)
     try:
         place = place_in(service, service.known(folder))
-        notes = _notes(place)
+        notes = _notes(service, place)
     except (NotFoundError, RefusedError):
         return ""
     if not notes.index.strip() and not notes.names:
@@ -130,7 +133,9 @@ def refresh(service: Service, memory: Worktree) -> None:
 
 
 def _generate(service: Service, place: Place, agent: Agent) -> Path:
-    found = context(agent, PurePath("/"), files=_NoFiles(), places=places_from({}, Path("/")), notes=_notes(place))
+    found = context(
+        agent, PurePath("/"), files=_NoFiles(), places=places_from({}, Path("/")), notes=_notes(service, place)
+    )
     target = _generated(place.directory, agent)
     data = (found.memory.text if found.memory else "").encode("utf-8", "replace")
     with service.memories.generating, write_errors(str(target)), place.directory.opened(GENERATED, create=True):
@@ -145,11 +150,14 @@ def _generated(directory: MemoryDirectory, agent: Agent) -> Path:
     return directory.path.parent / GENERATED / f"{agent.value}.md"
 
 
-def _notes(place: Place) -> Notes:
+def _notes(service: Service, place: Place) -> Notes:
     raw = place.memory.index()
     names = tuple(place.memory.listing().names)
-    # a memory of topics alone has something to say too
-    index = raw if raw.strip() or not names else b"# Memory\n"
+    known = vouched(service, place.tree, raw, names)
+    index = raw
+    if names and not raw.strip():
+        # a memory of topics alone has something to say too
+        index, known = HEADING, known and replace(known, lines={HEADING.decode().strip(): VERIFIED})
     return Notes(
         path=os.fspath(place.directory.path),
         project=_shown(place.tree),
@@ -157,6 +165,7 @@ def _notes(place: Place) -> Notes:
         names=names,
         known=place.known,
         below=os.fspath(place.below.path) if place.below else "",
+        vouched=known,
     )
 
 

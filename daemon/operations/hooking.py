@@ -15,11 +15,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from openoxide.agents import claude, codex, gemini
 from openoxide.agents.hooks import HookCall, Kind, Reader, nothing
-from openoxide.checkpoints import sight, store
+from openoxide.checkpoints import sight, store, vouching
 from openoxide.checkpoints.hashing import blob_hash
 from openoxide.checkpoints.idle import SILENT_MS
 from openoxide.checkpoints.model import WindowKind
@@ -30,6 +31,7 @@ from openoxide.daemon.operations.looking import holds
 from openoxide.daemon.protocol.hooks import HookAnswer
 from openoxide.daemon.requests import Request, inside, number, path
 from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, RootVanishedError, UsageError
+from openoxide.memory.directory import PROJECTS
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
@@ -63,6 +65,7 @@ def hook(service: Service, request: Request, report: Reporter) -> HookAnswer:
     grace_seconds = GRACE_SECONDS if age_ms > DELAYED_MS else 0.0
     with service.sessions.turn((told.agent, told.call.session), told.at_ms, grace_seconds):
         take_up(service)
+        _taint(service, told)
         notes = _declare(service, told, report)
     said = at_start(service, told.agent, told.project) if told.call.kind is Kind.SESSION_START and told.project else ""
     log.debug("%s of %s: %s", told.call.kind.value, told.agent, notes)
@@ -77,8 +80,11 @@ def take_up(service: Service) -> None:
         # no agent outlives its boot; and a turn that is told of as forgotten need not be opened any more
         oldest_ms = now_ms - min(SILENT_MS, service.clock.boot_ms())
         fresh = [entry for entry in entries if entry.at_ms >= oldest_ms]
-        open_now = still_open(understood(entry.request, rfc3339(entry.at_ms)) for entry in fresh)
+        all_told = [understood(entry.request, rfc3339(entry.at_ms)) for entry in fresh]
+        open_now = still_open(all_told)
         try:
+            for told in all_told:
+                _taint(service, told)
             for told in open_now:
                 for note in _declare(service, told._replace(due_ms=LONG_AGO), lambda _: None):
                     log.info("spooled %s of %s: %s", told.call.kind.value, told.agent, note)
@@ -123,6 +129,38 @@ def still_open(calls: Iterable[Told]) -> list[Told]:
             case _:
                 pass
     return [told for session in found.values() for told in session]
+
+
+def _taint(service: Service, told: Told) -> None:
+    """Remember that the session had before it what nobody here vouches for: for good, since what is resumed has it again."""
+    brought, session = told.call.brought, (told.agent, told.call.session)
+    if brought is None or not told.call.session or not _is_elsewhere(service, told, brought.paths):
+        return
+    with service.timeline.database.reading() as db:
+        known = vouching.is_tainted(db, session)
+    if not known:
+        with service.timeline.database.writing() as db:
+            # its name and nothing else: what was read is nobody's business
+            vouching.taint(db, session, brought.tool)
+
+
+def _is_elsewhere(service: Service, told: Told, paths: tuple[str, ...]) -> bool:
+    """Whether what was read is neither the project's own nor of a memory."""
+    if not paths:
+        return True
+    roots = [os.path.realpath(os.fsencode(service.home.folder / PROJECTS))]
+    if told.project:
+        with suppress(NotFoundError):
+            project = service.find(told.project).worktree.project
+            roots += [tree.worktree.root for tree in service.trees() if tree.worktree.project == project]
+    left = [real for real in map(os.path.realpath, map(os.fsencode, paths)) if not any(holds(r, real) for r in roots)]
+    if not left:
+        return False
+    # the folder that a payload names follows what its tools do: the turn is where it began
+    with suppress(NotFoundError, UsageError):
+        root = os.fsencode(_place(service, told))
+        return not all(holds(root, real) for real in left)
+    return True
 
 
 def _declare(service: Service, told: Told, report: Reporter) -> list[str]:

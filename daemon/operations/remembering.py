@@ -29,17 +29,19 @@ from openoxide.daemon.protocol.memories import (
     TopicItem,
 )
 from openoxide.daemon.requests import Request, flag, number, optional_text, path, text
+from openoxide.daemon.vouched import known_of, vouched
 from openoxide.daemon.watched import Label, Watched, writer_between_windows
 from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, UsageError
 from openoxide.memory import lint as linting
 from openoxide.memory import secrets
 from openoxide.memory.directory import MEMORY, MemoryDirectory, Raw
 from openoxide.memory.editing import ABSENT, Append, Edit, Insert, Replace
-from openoxide.memory.index import load_index
+from openoxide.memory.index import body_of, loaded
 from openoxide.memory.layered import Staged, memory_of
 from openoxide.memory.markdown import decoded
 from openoxide.memory.naming import INDEX, refused_root
 from openoxide.memory.secrets import values_of_env
+from openoxide.memory.standing import NOTHING_KNOWN, UNVERIFIED, Shown, shown
 from openoxide.memory.toolapi import MemoryTool
 from openoxide.memory.topics import Memory, Written
 from openoxide.memory.upkeep import Told, suggested
@@ -115,7 +117,9 @@ def index(service: Service, request: Request, _report: Reporter) -> MemoryIndexA
     """``memory index``: what loads of it, and what should move where not all does."""
     place = place_of(service, request)
     raw = place.memory.index()
-    found = load_index(raw)
+    known = vouched(service, place.tree, raw, place.memory.listing().names)
+    given = Shown(text=body_of(raw), names=()) if known is None else shown(body_of(raw), (), known)
+    found = loaded(given.text)
     return {
         "ok": True,
         "path": os.fspath(place.directory.path),
@@ -126,6 +130,7 @@ def index(service: Service, request: Request, _report: Reporter) -> MemoryIndexA
         "loaded_lines": found.loaded_lines,
         "first_cut": found.first_cut,
         "near": found.is_near,
+        "left_out": given.left_out,
         "moves": [{"line": m.line, "text": m.text, "reason": m.reason} for m in suggested(decoded(raw))],
     }
 
@@ -134,6 +139,7 @@ def topics(service: Service, request: Request, _report: Reporter) -> Items:
     """``memory topics``: by name."""
     place = place_of(service, request)
     own = {file.name for file in place.directory.listing().files} if place.directory.worktree else set()
+    known = known_of(service, place.tree, b"")
     items: list[TopicItem] = [
         {
             "name": topic.name,
@@ -143,6 +149,8 @@ def topics(service: Service, request: Request, _report: Reporter) -> Items:
             "size_bytes": topic.size,
             "modified_at": rfc3339(topic.mtime_ns // 1_000_000),
             "layer": WORKTREE if topic.name in own else PROJECT,
+            "standing": (stand := known.files.get(topic.name, UNVERIFIED)).standing.value,
+            "tainted": stand.tainted,
         }
         for topic in place.memory.topics()
     ]
@@ -193,12 +201,14 @@ def lint(service: Service, request: Request, _report: Reporter) -> LintAnswer:
             texts[name] = decoded(raw.data)
             room -= len(raw.data)
     first = decoded(place.memory.index())
+    doubtful = vouched(service, place.tree, first.encode("utf-8", "surrogatepass"), texts)
     found = linting.lint(
         first,
         texts,
         exists=lambda name: os.path.lexists(os.path.join(place.tree.root, os.fsencode(name))),
         known=place.known,
         refused={one.name: one.reason for one in listing.refused},
+        vouched=doubtful or NOTHING_KNOWN,
     )
     return {
         "ok": True,

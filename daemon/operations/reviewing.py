@@ -6,7 +6,7 @@ All of it is read from the timeline of the memory; what is brought back is a wri
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ from openoxide.memory.blame import origins
 from openoxide.memory.directory import MemoryDirectory
 from openoxide.memory.editing import ABSENT, sha256, to_text
 from openoxide.memory.naming import parts_of
+from openoxide.memory.standing import Stand
 from openoxide.memory.topics import Memory, Written
 
 if TYPE_CHECKING:
@@ -63,8 +64,7 @@ def history(service: Service, request: Request, _report: Reporter) -> Items:
             if not seqs and below is None:
                 raise _never(name)
         found = rows.versions_at(db, worktree.id, seqs[:limit])
-        items = _told(db, worktree, [found[seq] for seq in seqs[:limit]])
-    answer: Items = {"ok": True, "items": items}
+    answer: Items = {"ok": True, "items": told(service, worktree, [found[seq] for seq in seqs[:limit]])}
     if len(seqs) > limit:
         answer["next"] = str(seqs[limit - 1])
     return answer
@@ -76,7 +76,7 @@ def read_version(service: Service, request: Request, _report: Reporter) -> Memor
     name, at = text(request, "name"), number(request, "version", least=0)
     worktree = _of_file(service, place, name)
     state = _state(service, worktree, name, at)
-    raw = _bytes(service, state)
+    raw = bytes_of(service, state)
     if raw is None:
         raise NotFoundError(
             f"there was no {printable(name)} at version {at}", hint="`oxide-ctl memory history` lists its versions"
@@ -109,10 +109,9 @@ def blame(service: Service, request: Request, _report: Reporter) -> BlameAnswer:
         raise NotFoundError(
             f"{printable(name)} is gone", hint=f"`oxide-ctl memory history {printable(name)}` lists its versions"
         )
-    lines = origins((seq, to_text(_bytes(service, found[seq].state) or b"")) for seq in seqs)
+    lines = origins((seq, to_text(bytes_of(service, found[seq].state) or b"")) for seq in seqs)
     named = sorted({seq for _, seq in lines})
-    with service.timeline.database.reading() as db:
-        versions = _told(db, worktree, [found[seq] for seq in named])
+    versions = told(service, worktree, [found[seq] for seq in named])
     clean = place.memory.clean("".join(line for line, _ in lines)).splitlines(keepends=True)
     shown = clean if len(clean) == len(lines) else [place.memory.clean(line) for line, _ in lines]
     return {
@@ -144,7 +143,7 @@ def revert(service: Service, request: Request, _report: Reporter) -> RevertedAns
     left: list[dict[str, str]] = []
     for name, state in sorted(names.items(), key=lambda item: item[0] != "MEMORY.md"):
         try:
-            written.append(_brought_back(service, place, request, name, _bytes(service, state)))
+            written.append(brought_back(service, place, request, name, bytes_of(service, state)))
         except OpenOxideError as error:
             if len(names) == 1:
                 raise
@@ -152,7 +151,9 @@ def revert(service: Service, request: Request, _report: Reporter) -> RevertedAns
     return {"ok": True, "written": written, "left": left}
 
 
-def _brought_back(service: Service, place: Place, request: Request, name: str, raw: bytes | None) -> MemoryWritten:
+def brought_back(service: Service, place: Place, request: Request, name: str, raw: bytes | None) -> MemoryWritten:
+    """Let a file hold these bytes again, or (None) be gone."""
+
     def act(memory: Memory) -> Written:
         found = memory.directory.read(name)
         expect = sha256(found.data if found else None)
@@ -240,7 +241,8 @@ def _files(service: Service, worktree: Worktree, at: int | None) -> dict[bytes, 
         return files_at(db, worktree.id, rows.read_head(db, worktree.id).seq if at is None else at)
 
 
-def _bytes(service: Service, state: FileState) -> bytes | None:
+def bytes_of(service: Service, state: FileState) -> bytes | None:
+    """What a state holds, None where it is no file."""
     return service.timeline.blobs.read(state.blob) if state.kind is Kind.FILE and state.blob is not None else None
 
 
@@ -253,7 +255,16 @@ def _never(name: str) -> NotFoundError:
     return NotFoundError(f"the memory never had {printable(name)}", hint="`oxide-ctl memory history` lists what it had")
 
 
-def _told(db: Transaction, worktree: Worktree, versions: Sequence[Version]) -> list[NoteVersion]:
+def told(service: Service, worktree: Worktree, versions: Sequence[Version]) -> list[NoteVersion]:
+    """Versions of a memory as answers show them."""
+    stands = service.memories.standings(worktree).of_versions(versions)
+    with service.timeline.database.reading() as db:
+        return _told(db, worktree, versions, stands)
+
+
+def _told(
+    db: Transaction, worktree: Worktree, versions: Sequence[Version], stands: Mapping[int, Stand]
+) -> list[NoteVersion]:
     positions = read_positions(db, worktree.id)
     operations = {operation.id: operation for operation in journal.operations(db, worktree.id)}
     found: list[NoteVersion] = []
@@ -280,6 +291,8 @@ def _told(db: Transaction, worktree: Worktree, versions: Sequence[Version]) -> l
                 "sessions": by["sessions"],
                 "prompts": by["prompts"],
                 "operation": by["operation"],
+                "standing": stands[version.seq].standing.value,
+                "tainted": stands[version.seq].tainted,
             }
         )
     return found

@@ -47,6 +47,7 @@ ONLY_READS = frozenset(
         "memory_lint",
         "memory_history",
         "memory_blame",
+        "memory_review",
     }
 )
 """What may be asked for again where an answer was cut off: it changes nothing that anybody could tell."""

@@ -15,7 +15,8 @@ class IndexMove(TypedDict):
 
 class MemoryIndexAnswer(TypedDict):
     """``memory index``: ``text`` is what an agent is given of MEMORY.md, without secrets; ``first_cut`` the first line that
-    is missing, 0 if none is. ``near``: nine tenths of what loads are used up.
+    is missing, 0 if none is. ``near``: nine tenths of what loads are used up. ``left_out``: what nobody has accepted,
+    where that is not given.
     """
 
     ok: bool
@@ -27,11 +28,14 @@ class MemoryIndexAnswer(TypedDict):
     loaded_lines: int
     first_cut: int
     near: bool
+    left_out: str
     moves: list[IndexMove]
 
 
 class TopicItem(TypedDict):
-    """One topic. ``layer``: project, or worktree where it is the worktree's own."""
+    """One topic. ``layer``: project, or worktree where it is the worktree's own. ``standing`` is verified, unverified or
+    disputed; ``tainted`` the tool by which whoever wrote it had read what nobody vouches for, empty if there was none.
+    """
 
     name: str
     title: str
@@ -40,6 +44,8 @@ class TopicItem(TypedDict):
     size_bytes: int
     modified_at: str
     layer: str
+    standing: str
+    tainted: str
 
 
 class MemoryFile(TypedDict):
@@ -91,7 +97,8 @@ class HitItem(TypedDict):
 
 class NoteVersion(TypedDict):
     """One version of a file of the memory. ``version`` names it; ``at``: when it had been recorded, None while it was not
-    sealed. ``agents``, ``sessions`` and ``prompts`` are of its writer, ``operation`` the rewind that made it.
+    sealed. ``agents``, ``sessions`` and ``prompts`` are of its writer, ``operation`` the rewind that made it; ``standing`` and
+    ``tainted`` as of a topic, of the text that it brought.
     """
 
     name: str
@@ -104,6 +111,27 @@ class NoteVersion(TypedDict):
     sessions: list[str]
     prompts: list[str]
     operation: str | None
+    standing: str
+    tainted: str
+
+
+class ReviewItem(NoteVersion):
+    """A file that waits for a review: the version that brought its text. ``added`` and ``removed`` count lines against the last
+    text of it that somebody vouched for; ``lines`` are those of the index that wait along with it.
+    """
+
+    hash: str
+    added: int
+    removed: int
+    lines: list[str]
+
+
+class MarkedAnswer(TypedDict):
+    """What the user said, and of which files."""
+
+    ok: bool
+    names: list[str]
+    standing: str
 
 
 class BlameLine(TypedDict):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openoxide.agents import claude, codex, gemini
-from openoxide.agents.hooks import MAX_ID, HookCall, Kind, Write
+from openoxide.agents.hooks import MAX_ID, Brought, HookCall, Kind, Write
 
 READERS = {"claude": claude.read, "codex": codex.read, "gemini": gemini.read}
 NOW = "2026-11-29T10:00:00.000Z"
@@ -62,7 +62,11 @@ def call(kind, **fields):
         ("StopFailure", {"error": "overloaded"}, call(Kind.TURN_END, prompt="p1")),
         ("SessionEnd", {"reason": "other"}, call(Kind.SESSION_END, prompt="p1")),
         ("PreToolUse", BASH, call(Kind.TOOL_BEGIN, prompt="p1", tool="c1")),
-        ("PreToolUse", {**BASH, "tool_name": "mcp__db__write"}, call(Kind.TOOL_BEGIN, prompt="p1", tool="c1")),
+        (
+            "PreToolUse",
+            {**BASH, "tool_name": "mcp__db__write"},
+            call(Kind.TOOL_BEGIN, prompt="p1", tool="c1", brought=Brought("mcp__db__write")),
+        ),
         ("PostToolUse", BASH, call(Kind.TOOL_END, prompt="p1", tool="c1")),
         ("PostToolUse", {**BASH, "agent_id": "sub"}, call(Kind.TOOL_END, prompt="p1", tool="c1")),
         ("PostToolUseFailure", BASH, call(Kind.TOOL_END, prompt="p1", tool="c1")),
@@ -207,7 +211,7 @@ VALUES = st.recursive(
 )
 NAMES = st.sampled_from(
     "session_id prompt_id turn_id cwd transcript_path timestamp tool_name tool_use_id tool_input tool_response "
-    "file_path content originalFile oldString newString command returnDisplay filePath newContent".split()
+    "file_path path paths mcp_context content originalFile oldString newString command returnDisplay filePath newContent".split()
 )
 PAYLOADS = st.recursive(
     st.dictionaries(NAMES, VALUES), lambda inner: st.dictionaries(NAMES, inner | VALUES), max_leaves=8
@@ -225,6 +229,11 @@ def test_no_payload_raises_and_what_is_declared_can_be_stored(agent, event, payl
     assert (found.kind is Kind.NONE) == bool(found.reason)
     if found.kind is not Kind.NONE:
         assert found.session
+    if found.brought is not None:
+        for text in (found.brought.tool, *found.brought.paths):
+            assert text
+            text.encode()
+        assert all(path.startswith("/") for path in found.brought.paths)
 
 
 @pytest.mark.clients

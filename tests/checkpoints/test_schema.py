@@ -9,7 +9,8 @@ import sys
 import peewee
 import pytest
 
-from openoxide.checkpoints import store
+from openoxide.checkpoints import sight, store, vouching
+from openoxide.checkpoints.rows import Head, write_head
 from openoxide.checkpoints.schema import MIGRATIONS, check_version, open_timeline
 from openoxide.db import Database
 from openoxide.errors import NewerStoreError, StoreDamagedError
@@ -38,12 +39,14 @@ TABLES = {
     "window": (
         "id worktree kind agent session prompt tool parent began_ms ended_ms began_seq ended_seq declares_tools lost"
     ),
-    "gap": "id worktree cause opened_ms closed_ms",
+    "gap": "id worktree cause opened_ms closed_ms began_seq ended_seq",
     "operation": (
         "id public_id worktree kind phase at_ms boot_id boot_ms scope exact touch reverses target before after summary"
         " bound"
     ),
     "position": "checkpoint worktree seq",
+    "taint": "worktree agent session tool seq",
+    "mark": "worktree hash standing at_ms",
     "step": "operation number action path old new new_ino",
     "outcome": "id operation kind path reason blob",
 }
@@ -221,4 +224,25 @@ os._exit(0)
     assert (tmp_path / "timeline.db-journal").stat().st_size
     database = open_timeline(path)
     assert check_version(database) == len(MIGRATIONS)
+    database.close()
+
+
+def test_a_gap_from_before_positions_were_known_hides_nothing(tmp_path):
+    path = tmp_path / "timeline.db"
+    database = open_timeline(path, MIGRATIONS[:3])
+    with database.writing() as db:
+        for closed in (None, 5):
+            db.execute_sql(
+                "insert into gap(worktree, cause, opened_ms, closed_ms) values(1, 'not_watched', 1, ?)", (closed,)
+            )
+    database.close()
+    database = open_timeline(path)
+    with database.writing() as db:
+        assert vouching.unseen(db, 1) == []
+        sight.close_gaps(db, 1, 9, 9)
+        sight.open_gap(db, 1, "overflow", 10)
+        assert vouching.unseen(db, 1) == [(0, None)]
+        write_head(db, 1, Head(seq=7))
+        sight.close_gaps(db, 1, 11, 12)
+        assert vouching.unseen(db, 1) == [(0, 7)]
     database.close()

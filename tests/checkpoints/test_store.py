@@ -242,6 +242,8 @@ def fill(db, number: int) -> None:
     )
     db.execute_sql("insert into step values(?, 0, 'mode', x'61', '', '', null)", (number,))
     db.execute_sql("insert into outcome values(null, ?, 'kept', x'61', '', null)", (number,))
+    db.execute_sql("insert into taint values(?, 'a', 's', 'WebFetch', 0)", (number,))
+    db.execute_sql("insert into mark values(?, zeroblob(32), 'verified', 0)", (number,))
 
 
 def window(session: str, **more: object) -> Window:

@@ -163,7 +163,11 @@ VERSION = {
     "sessions": ["s1"],
     "prompts": ["p1"],
     "operation": None,
+    "standing": "unverified",
+    "tainted": "WebFetch",
 }
+REVIEW = {"ok": True, "items": [{**VERSION, "hash": "ab", "added": 2, "removed": 1, "lines": ["- [A](a.md)"]}]}
+MARKED = {"ok": True, "names": ["a.md"], "standing": "verified"}
 INDEX = {
     "ok": True,
     "path": "/home/u/.openoxide/projects/app/memory",
@@ -174,6 +178,7 @@ INDEX = {
     "loaded_lines": 1,
     "first_cut": 0,
     "near": False,
+    "left_out": "1 note that the user has not accepted is left out.",
     "moves": [{"line": 3, "text": "- [B](b.md) (file gone)", "reason": "dead"}],
 }
 CONTEXT = {
@@ -190,7 +195,16 @@ CONTEXT = {
 TOPICS = {
     "ok": True,
     "items": [
-        {"name": "a.md", "title": "A", "description": "about a", "type": "", "size_bytes": 10, "modified_at": NOON}
+        {
+            "name": "a.md",
+            "title": "A",
+            "description": "about a",
+            "type": "",
+            "size_bytes": 10,
+            "modified_at": NOON,
+            "standing": "unverified",
+            "tainted": "WebFetch",
+        }
     ],
 }
 NOTE = {

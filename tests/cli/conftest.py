@@ -30,6 +30,7 @@ NAMES = (
     "projects_move projects_join doctor check prune leave hook backup memory_index memory_context memory_topics "
     "memory_read memory_read_version memory_save memory_edit memory_delete memory_rename memory_search memory_history "
     "memory_blame memory_revert memory_promote memory_lint memory_tool"
+    "memory_blame memory_revert memory_review memory_mark memory_reject memory_lint memory_tool"
 ).split()
 
 

@@ -87,6 +87,35 @@ def test_a_plain_editor_is_seen_without_a_command(machine, project):
     assert (newest["status"], newest["prompts"], newest["certainty"]) == ("M", ["p1"], "likely")
 
 
+def test_what_an_agent_notes_waits_for_the_user(machine, project):
+    machine.json("memory", "save", "mine.md", "--text", "# Mine\n\nmine\n")
+    tell(machine, "claude", "UserPromptSubmit", {"session_id": "s", "cwd": str(project), "prompt_id": "p1"})
+    web = {"session_id": "s", "cwd": str(project), "tool_name": "WebFetch", "tool_use_id": "c", "tool_input": {}}
+    tell(machine, "claude", "PreToolUse", web)
+    for name in ("good", "bad"):
+        (memory(machine) / f"{name}.md").write_text(f"# {name}\n\n{name} words\n")
+    tell(machine, "claude", "Stop", {"session_id": "s", "cwd": str(project), "prompt_id": "p1"})
+    standing = {item["name"]: (item["standing"], item["tainted"]) for item in machine.json("memory", "topics")["items"]}
+    assert standing == {
+        "mine.md": ("verified", ""), "good.md": ("unverified", "WebFetch"), "bad.md": ("unverified", "WebFetch"),
+    }  # fmt: skip
+    assert names(machine.json("memory", "review")["items"]) == ["bad.md", "good.md"]
+    assert "after WebFetch" in machine.run("memory", "review").text
+
+    assert machine.json("memory", "review", "--accept", "good.md")["names"] == ["good.md"]
+    assert machine.failure("memory", "review", "--reject", "--all", code=8)["kind"] == "refused"
+    assert machine.json("memory", "review", "--reject", "--all", "--yes")["left"] == []
+    assert machine.json("memory", "review")["items"] == []
+    assert sorted(path.name for path in memory(machine).glob("*.md") if path.name != "MEMORY.md") == [
+        "good.md",
+        "mine.md",
+    ]
+    assert machine.json("memory", "dispute", "good.md")["standing"] == "disputed"
+    assert machine.json("memory", "verify", "good.md")["standing"] == "verified"
+    for wrong in ("--accept", "--reject --accept good.md", "good.md", "--all", "--all --accept good.md"):
+        assert machine.failure("memory", "review", *wrong.split(), code=2)["kind"] == "usage"
+
+
 def test_a_rewind_takes_both_back_and_an_undo_too(machine, project):
     machine.json("memory", "save", "a.md", "--text", "one")
     sealed(machine)

@@ -10,13 +10,14 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from openoxide.errors import NotFoundError, RefusedError
 from openoxide.memory.directory import MemoryDirectory
-from openoxide.settings import CaptureSettings
+from openoxide.settings import CaptureSettings, MemorySettings
 from tests.kit import diff_trees, tree_of, wait_until
 from tests.kit.box import Box
 
@@ -117,6 +118,24 @@ def start(box: Box, agent: str) -> str:
     return box.call("hook", payload=payload, agent=agent, event="SessionStart")["stdout"]
 
 
+def standings(box: Box) -> dict[str, str]:
+    return {item["name"]: item["standing"] for item in box.call("memory_topics")["items"]}
+
+
+def hook(box: Box, event: str, session: str = "s1", **payload):
+    common = {"session_id": session, "cwd": str(box.root), "tool_use_id": "c1", "source": "startup"}
+    return box.call("hook", payload={**common, **payload}, agent="claude", event=event, project_dir=str(box.root))
+
+
+def index(box: Box, session: str = "s2") -> str:
+    """What a session is given at its start."""
+    return json.loads(hook(box, "SessionStart", session)["stdout"])["hookSpecificOutput"]["additionalContext"]
+
+
+def policy(box: Box, name: str) -> None:
+    box.service.settings = replace(box.settings, memory=MemorySettings(policy=name))
+
+
 def test_m2_an_index_that_a_shell_wrote_over_its_limit_is_told_of_at_once(box):
     save(box, "a.md", "# A\n\na\n")
     assert noted(box)["warning"] == ""
@@ -213,6 +232,67 @@ def test_m24_a_line_is_traced_to_the_prompt_that_wrote_it(box):
     blamed = box.call("memory_blame", name="rules.md")
     prompts = {version["version"]: version["prompts"] for version in blamed["versions"]}
     assert [prompts[line["version"]] for line in blamed["lines"]] == [[], ["p7"]]
+
+
+def test_m24_what_an_agent_made_up_is_listed_with_its_prompt_and_rejected_at_once(box):
+    save(box, "rules.md", "the user prefers tabs\n")
+    box.call("turn_begin", prompt="p7", **AGENT)
+    with (folder(box) / "rules.md").open("a") as agents:
+        agents.write("the user never wants tests\n")
+    box.call("turn_end", **AGENT)
+    (waiting,) = box.call("memory_review")["items"]
+    assert (waiting["name"], waiting["prompts"], waiting["sessions"]) == ("rules.md", ["p7"], ["s1"])
+    assert (waiting["added"], waiting["removed"]) == (1, 0)
+    box.call("memory_reject", names=["rules.md"])
+    assert (folder(box) / "rules.md").read_text() == "the user prefers tabs\n"
+    assert box.call("memory_review")["items"] == []
+
+
+def test_m25_what_an_agent_claims_is_unverified_until_the_user_says_so(box):
+    save(box, "mine.md", "# Mine\n\nmine\n")
+    box.call("turn_begin", prompt="p1", **AGENT)
+    save(box, "claim.md", "# Claim\n\nclaimed\n", session="s1")
+    box.call("turn_end", **AGENT)
+    assert standings(box) == {"claim.md": "unverified", "mine.md": "verified"}
+    box.call("memory_mark", names=["claim.md"], standing="verified")
+    assert standings(box) == {"claim.md": "verified", "mine.md": "verified"}
+    box.call("turn_begin", prompt="p2", **AGENT)
+    box.call("memory_edit", name="claim.md", append="and more\n", session="s1")
+    assert standings(box) == {"claim.md": "unverified", "mine.md": "verified"}
+
+
+def test_m29_what_is_written_after_reading_the_web_is_tainted_and_waits_for_a_review(box):
+    save(box, "mine.md", "# Mine\n\nmine\n")
+    box.call("turn_begin", prompt="p1", agent="claude", session="s1")
+    save(box, "before.md", "# Before\n\nbefore\n", session="s1")
+    hook(box, "PreToolUse", tool_name="WebFetch", tool_input={"url": "https://example.org/private"})
+    save(box, "after.md", "# After\n\nafter\n", session="s1")
+    assert {item["name"]: item["tainted"] for item in box.call("memory_topics")["items"]} == {
+        "mine.md": "", "before.md": "", "after.md": "WebFetch",
+    }  # fmt: skip
+    assert "(after.md) — after (after reading untrusted content)" in index(box)
+    assert "untrusted" not in (folder(box) / "MEMORY.md").read_text()
+    assert b"example.org" not in b"".join(path.read_bytes() for path in box.home.folder.glob("timeline.db*"))
+
+    policy(box, "review")
+    assert ("(mine.md)" in index(box), "after.md" in index(box), "before.md" in index(box)) == (True, False, False)
+    assert "2 notes that the user has not accepted are left out" in index(box)
+    box.call("memory_mark", names=["after.md"], standing="verified")
+    assert ("(after.md)" in index(box), "untrusted" in index(box)) == (True, False)
+
+
+def test_m17_under_review_a_session_is_not_given_what_another_one_is_about_to_note(box):
+    policy(box, "review")
+    save(box, "mine.md", "# Mine\n\nmine\n")
+    box.call("turn_begin", prompt="p1", agent="claude", session="a")
+    save(box, "scratch.md", "# Scratch\n\nhalf a thought of a\n", session="a")
+    with (folder(box) / "MEMORY.md").open("a") as shell:
+        shell.write("- by a shell of a\n")
+    assert "(scratch.md)" in (folder(box) / "MEMORY.md").read_text()
+    given = index(box, session="b")
+    assert "(mine.md)" in given
+    assert "scratch" not in given.casefold()
+    assert "by a shell" not in given
 
 
 def test_m34_what_was_written_while_nobody_watched_is_found_by_a_scan(box):

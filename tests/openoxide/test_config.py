@@ -58,6 +58,7 @@ def home(tmp_path):
         ("capture.ignored_tree_files", ["12"], 12),
         ("capture.extra_skip", ["*.log", "data/"], ("*.log", "data/")),
         ("capture.extra_skip", [""], ()),
+        ("memory.policy", ["review"], "review"),
     ],
 )
 def test_a_value_is_stored_in_the_unit_of_its_key(home, key, words, value):
@@ -118,6 +119,9 @@ def test_what_is_spelled_is_taken_back(pair):
         ("memory.worktrees", ["none"]),
         ("memory.worktrees", ["1"]),
         ("memory.worktrees", ["shared", "staged"]),
+        ("memory.policy", ["closed"]),
+        ("memory.policy", ["1"]),
+        ("memory.policy", ["open", "review"]),
         ("capture.quiet", ["2s"]),
         ("capture", ["2s"]),
         ("", ["2s"]),

@@ -158,6 +158,14 @@ def test_a_worktree_without_a_word_of_its_own_has_that_of_its_project():
     assert settings.worktrees_of(b"/a", b"/c") == "separate"
 
 
+def test_a_project_is_reviewed_where_one_of_its_worktrees_says_so():
+    settings = Settings(projects={"/a": {"memory.policy": "review"}, "/b": {}})
+
+    assert settings.reviewed([b"/b", b"/a"])
+    assert not settings.reviewed([b"/b", b"/c"])
+    assert Settings(memory=MemorySettings(policy="review")).reviewed([b"/c"])
+
+
 @pytest.mark.parametrize(
     ("document", "named"),
     [
@@ -168,12 +176,13 @@ def test_a_worktree_without_a_word_of_its_own_has_that_of_its_project():
         ('[project."/p".retention]\nttl_days = -1', "project '/p': retention.ttl_days = -1 is not a whole number"),
         ('[project."/p".retention]\nttl = 1', "project '/p': unknown key retention.ttl"),
         ('[project."/p".web]', "project '/p': unknown section [web]"),
-        ('[project."/p".memory]\npolicy = "x"', "project '/p': key memory.policy is not built yet"),
         (
             '[project."/p".memory]\nworktrees = "none"',
             "memory.worktrees = 'none' is not one of shared, separate, staged",
         ),
         ('[project."/p".memory]\nworktrees = 1', "memory.worktrees = 1 is not one of shared, separate, staged"),
+        ('[project."/p".memory]\npolicy = "x"', "project '/p': memory.policy = 'x' is not one of open, review"),
+        ('[project."/p".memory]\npolicy = 1', "project '/p': memory.policy = 1 is not one of open, review"),
         ('[project."/p".retention]\nmin_free_bytes = 1', "project '/p': retention.min_free_bytes is one for all"),
     ],
 )
