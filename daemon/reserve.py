@@ -110,6 +110,8 @@ class Reserve:
             if not is_full:
                 raise
             if not self.release():
+                if isinstance(error, StoreFullError):
+                    raise
                 raise StoreFullError("the disk that holds the store is full", hint=FULL_HINT) from error
         try:
             return work()

@@ -1,8 +1,7 @@
 """The 45 public failures of other memories (M1 to M45), and which test answers each: the one place that says so.
 
 A test is named by its file below ``tests`` and its function. ``EXCEPTIONS`` are the rows that nothing answers, or only by
-half, with the reason: at most five. ``TO_COME`` are rows, or halves of rows, that are being built;
-``tests/memory/test_rows.py`` fails as soon as ``DAEMON`` has a test for one, which then belongs to ``ANSWERED``.
+half, with the reason: at most five.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ LIBRARY, DAEMON = "memory/test_failure_rows.py", "daemon/test_memory_rows.py"
 WRITES, PROCESSES = "memory/test_writing.py", "memory/test_concurrency.py"
 COMMANDS, KEPT = "cli/test_end_to_end_memory.py", "daemon/test_remembering.py"
 GIVEN, MOVED = "daemon/test_briefing.py", "daemon/test_moving.py"
+WORKTREES = "daemon/test_worktree_memories.py"
 
 ANSWERED: Mapping[str, tuple[tuple[str, str], ...]] = {
     "M1": (
@@ -33,18 +33,35 @@ ANSWERED: Mapping[str, tuple[tuple[str, str], ...]] = {
         (DAEMON, "test_m4_a_truncated_rewrite_and_the_text_before_are_both_kept"),
         (KEPT, "test_a_truncated_copy_of_the_index_is_brought_back_byte_for_byte"),
     ),
-    "M6": ((LIBRARY, "test_worktrees_share_a_memory_or_not"),),
-    "M7": ((LIBRARY, "test_a_memory_outlives_its_worktree_and_is_offered"),),
-    "M8": ((LIBRARY, "test_a_fact_of_a_branch_stays_there_until_it_is_promoted"),),
-    "M9": ((LIBRARY, "test_a_memory_outlives_its_worktree_and_is_offered"),),
+    "M6": (
+        (LIBRARY, "test_worktrees_share_a_memory_or_not"),
+        (WORKTREES, "test_m6_two_worktrees_have_one_memory_or_each_its_own"),
+    ),
+    "M7": (
+        (LIBRARY, "test_a_memory_outlives_its_worktree_and_is_offered"),
+        (WORKTREES, "test_m7_what_a_worktree_that_is_gone_noted_is_told_of_with_the_command_that_brings_it_back"),
+    ),
+    "M8": (
+        (LIBRARY, "test_a_fact_of_a_branch_stays_there_until_it_is_promoted"),
+        (WORKTREES, "test_m8_what_is_only_noted_on_a_branch_does_not_reach_the_main_trees_agents_until_it_is_promoted"),
+    ),
+    "M9": (
+        (LIBRARY, "test_a_memory_outlives_its_worktree_and_is_offered"),
+        (WORKTREES, "test_m9_a_worktree_that_is_deleted_takes_no_note_along"),
+    ),
     "M10": (
         (LIBRARY, "test_a_memory_is_found_by_the_id_and_by_nothing_else"),
         (DAEMON, "test_m10_a_project_that_was_moved_keeps_its_memory"),
+        (WORKTREES, "test_m10_a_worktree_that_was_moved_keeps_the_notes_of_its_own_and_it_is_said"),
         (COMMANDS, "test_a_project_that_is_moved_keeps_its_memory"),
     ),
     "M11": (
         (DAEMON, "test_m11_a_copy_is_another_project_and_writes_nothing_to_the_first"),
         (MOVED, "test_which_history_a_copy_has_is_asked"),
+        (
+            WORKTREES,
+            "test_m11_a_copy_of_a_repository_writes_nothing_to_the_first_until_somebody_says_that_both_are_one",
+        ),
     ),
     "M12": ((LIBRARY, "test_a_move_takes_no_sibling_along"),),
     "M13": (
@@ -57,6 +74,7 @@ ANSWERED: Mapping[str, tuple[tuple[str, str], ...]] = {
         (LIBRARY, "test_an_unknown_project_is_refused_and_nothing_is_written"),
         (DAEMON, "test_m16_no_other_project_is_taken_for_one_that_is_not_known"),
     ),
+    "M17": ((DAEMON, "test_m17_under_review_a_session_is_not_given_what_another_one_is_about_to_note"),),
     "M18": ((LIBRARY, "test_a_rule_of_one_project_is_not_given_to_another"),),
     "M19": (
         (LIBRARY, "test_a_stale_writer_loses_neither_text"),
@@ -72,14 +90,21 @@ ANSWERED: Mapping[str, tuple[tuple[str, str], ...]] = {
         (LIBRARY, "test_twenty_three_deleted_topics_come_back"),
         (DAEMON, "test_m23_files_that_somebody_deletes_come_back_and_are_told_of"),
     ),
-    "M24": ((DAEMON, "test_m24_a_line_is_traced_to_the_prompt_that_wrote_it"),),
+    "M24": (
+        (DAEMON, "test_m24_a_line_is_traced_to_the_prompt_that_wrote_it"),
+        (DAEMON, "test_m24_what_an_agent_made_up_is_listed_with_its_prompt_and_rejected_at_once"),
+    ),
+    "M25": ((DAEMON, "test_m25_what_an_agent_claims_is_unverified_until_the_user_says_so"),),
     "M26": ((LIBRARY, "test_a_note_about_a_file_that_is_gone_is_marked"),),
     "M27": ((LIBRARY, "test_the_same_note_twice_is_one_and_two_like_it_are_two"),),
     "M28": (
         (LIBRARY, "test_a_secret_that_somebody_wrote_is_told_hidden_and_left"),
         (COMMANDS, "test_a_secret_is_refused_and_told_of"),
     ),
-    "M29": ((LIBRARY, "test_poison_is_told_and_stays_between_the_marks"),),
+    "M29": (
+        (LIBRARY, "test_poison_is_told_and_stays_between_the_marks"),
+        (DAEMON, "test_m29_what_is_written_after_reading_the_web_is_tainted_and_waits_for_a_review"),
+    ),
     "M30": ((LIBRARY, "test_an_index_of_a_megabyte_loads"),),
     "M31": ((LIBRARY, "test_a_note_too_many_is_written_with_advice"),),
     "M32": (
@@ -117,17 +142,8 @@ ANSWERED: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 EXCEPTIONS: Mapping[str, str] = {
     "M5": "nothing is installed into agents' settings yet: docs/memory.md has the lines to copy",
-    "M17": "a session has no scratch of its own yet: that needs sessions that are kept",
+    "M17": "by half: under review nobody is given what is not accepted; a session has no scratch of its own yet",
     "M37": "by half: what Claude Code will use is judged, and `memory context` says it; doctor does not look at it yet",
     "M40": "the directory that an agent keeps by itself is not imported yet",
     "M43": "what an agent claimed to have noted is in its session's text, which is not kept yet",
-}
-
-TO_COME: Mapping[str, str] = {
-    "M6": "worktrees of a daemon that have a memory of their own",
-    "M7": "what a worktree leaves is listed by the daemon",
-    "M8": "a staged note and its promotion by the daemon",
-    "M9": "`git worktree remove` with a memory of its own",
-    "M25": "whether a note is unverified, verified or disputed",
-    "M29": "what was read before a note was written, and the review",
 }

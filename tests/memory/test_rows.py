@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.memory.rows import ANSWERED, DAEMON, EXCEPTIONS, TO_COME
+from tests.memory.rows import ANSWERED, DAEMON, EXCEPTIONS
 
 TESTS = Path(__file__).resolve().parents[1]
 ROWS = {f"M{number}" for number in range(1, 46)}
@@ -25,7 +25,7 @@ def named_after(row: str) -> list[str]:
 
 
 def test_every_row_has_a_test_or_a_reason():
-    assert ANSWERED.keys() | EXCEPTIONS.keys() | TO_COME.keys() == ROWS
+    assert ANSWERED.keys() | EXCEPTIONS.keys() == ROWS
     assert len(EXCEPTIONS) <= MOST_EXCEPTIONS
     assert all(ANSWERED.values())
     assert all(EXCEPTIONS.values())
@@ -43,4 +43,3 @@ def test_what_is_named_after_a_row_is_listed_with_it():
     listed = {row: sorted(name for file, name in ANSWERED.get(row, ()) if file == DAEMON) for row in ROWS}
 
     assert {row: names for row, names in named.items() if names != listed[row]} == {}, "tests/memory/rows.py is behind"
-    assert [row for row in TO_COME if named[row]] == [], "they have come: take them out of TO_COME"
