@@ -37,7 +37,7 @@ from openoxide.daemon.reserve import Reserve
 from openoxide.daemon.scheduler import Scheduler
 from openoxide.daemon.spool import Spool
 from openoxide.daemon.watched import FullPassProgress, Label, Watched
-from openoxide.errors import NotFoundError, OpenOxideError, RootVanishedError
+from openoxide.errors import NotFoundError, OpenOxideError, RootVanishedError, StoreDamagedError
 from openoxide.paths import Home
 from openoxide.settings import Settings
 from openoxide.taken import Taken, trouble
@@ -269,11 +269,13 @@ class Service:
         if watched.pause_is_over(self.clock.now_ms()):
             watched.set_pause(None, None)
         watched.require_recording()
-        watched.start()
         try:
+            watched.start()
             settle_at_start(self, watched, progress)
-        except BaseException:
+        except BaseException as error:
             watched.stop()  # not half attached: whoever comes next tries again
+            if isinstance(error, StoreDamagedError):  # it may have met rows that no recording reads
+                watched.keep_trouble(error)
             raise
 
     def _attach_if_there(self, watched: Watched) -> None:

@@ -398,11 +398,15 @@ class Watched:
             is_late=lambda: label.due_ms is not None and self._clock.boot_ms() > label.due_ms,
         )
 
-    def _record_failure(self, seal: Seal | None, error: BaseException) -> None:
-        """A checkpoint that was asked for and could not be taken is listed as failed, if the store can still say so."""
+    def keep_trouble(self, error: BaseException) -> None:
+        """Why nothing is recorded, for ``status`` and ``doctor``, until something is."""
         self.trouble = str(error)
         told = error if isinstance(error, OpenOxideError) else FailedError(str(error))
         self.trouble_kind, self.trouble_hint = told.kind, told.hint
+
+    def _record_failure(self, seal: Seal | None, error: BaseException) -> None:
+        """A checkpoint that was asked for and could not be taken is listed as failed, if the store can still say so."""
+        self.keep_trouble(error)
         if seal is None or seal.only_if_changed:
             return
         try:

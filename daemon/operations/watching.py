@@ -413,10 +413,11 @@ def _state(watched: Watched) -> tuple[str, str]:
         return "paused", ROOT_GONE
     if not same:
         return "paused", ROOT_REPLACED
-    if not watched.attached:
-        return "capturing", "not attached yet"
+    # a store that cannot be written is what keeps a tree from being attached
     if watched.trouble:
         return "degraded", watched.trouble
+    if not watched.attached:
+        return "capturing", "not attached yet"
     return ("degraded", watched.polled) if watched.polled else ("watching", "")
 
 

@@ -14,6 +14,7 @@ import pytest
 from openoxide.db import PAGE_SIZE
 from openoxide.errors import StoreDamagedError
 from openoxide.paths import Home
+from tests.kit import wait_until
 from tests.kit.box import Box
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def home(tmp_path) -> Home:
     with Box(tmp_path) as box:
+        (box.root / "a").write_text("one\n")
         box.watch()
     return box.home
 
@@ -79,3 +81,19 @@ def test_a_row_that_holds_what_it_cannot_is_damage(home, tmp_path, table, change
 
     with pytest.raises(StoreDamagedError, match=f"a row of {table}"):
         Box(tmp_path)
+
+
+@pytest.mark.parametrize("table", ["live", "gap", "step"])
+def test_what_keeps_a_tree_from_being_attached_is_told_by_doctor_as_by_status(home, tmp_path, table):
+    """Each page is read when a tree is attached, by its recording or by what settles what a crash left."""
+    overwrite(home, (root_page(home, table) - 1) * PAGE_SIZE, bytes(PAGE_SIZE))
+
+    with Box(tmp_path) as box:
+        wait_until(lambda: box.call("status")["daemon"]["problems"], 30)
+        (told,) = box.call("status")["daemon"]["problems"]
+        found = {problem["kind"]: problem for problem in box.call("doctor")["problems"]}
+
+    assert told.startswith(f"{home.timeline_db} is damaged")
+    assert found["degraded"]["severity"] == "error"
+    assert told in found["degraded"]["message"]
+    assert "oxide-ctl repair --dry-run" in found["degraded"]["hint"]
