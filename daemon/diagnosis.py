@@ -151,12 +151,17 @@ def purge_problems(*, waits: bool) -> list[Problem]:
     return [Problem("purge_waits", WARNING, text, hint)]
 
 
-def quota_problems(name: str, key: str, stored: int, quota: int, then: str = "") -> list[Problem]:
-    """Whether ``name`` takes more than its quota, or nearly; ``key`` is the setting. 0 is no quota. ``then``: what comes."""
+def quota_command(key: str, root: str = "") -> str:
+    """What sets a quota anew, but for its size: for all, or where it stands for the project with ``root`` alone."""
+    return f"oxide-ctl -C {shlex.quote(root)} config set --project {key}" if root else f"oxide-ctl config set {key}"
+
+
+def quota_problems(name: str, command: str, stored: int, quota: int, then: str = "") -> list[Problem]:
+    """Whether ``name`` takes more than its quota, or nearly; ``command`` SIZE raises it. 0 is no quota. ``then``: what comes."""
     if not quota or stored * 10 < quota * 9:
         return []
     used = f"{name} takes {size(stored)} of its quota of {size(quota)}"
-    hint = f"`oxide-ctl du` shows what takes it; `oxide-ctl config set {key} SIZE` raises it"
+    hint = f"`oxide-ctl du` shows what takes it; `{command} SIZE` raises it"
     if stored <= quota:
         return [Problem("quota_near", NOTE, used, hint)]
     return [Problem("quota_exceeded", WARNING, f"{used}: {then}", hint)]

@@ -27,6 +27,7 @@ from openoxide.daemon.diagnosis import (
     limit_problems,
     problems_of_tree,
     purge_problems,
+    quota_command,
     quota_problems,
     reserve_problems,
     retention_problems,
@@ -47,6 +48,7 @@ from openoxide.daemon.watched import Watched
 from openoxide.errors import RootVanishedError
 from openoxide.health import WARNING, Problem, home_problems
 from openoxide.ownership import foreign_names
+from openoxide.settings import Settings
 from openoxide.surroundings import file_system, this_side
 from openoxide.taken import waits
 
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
     from openoxide.daemon.service import Service
 
+QUOTA = "retention.quota_bytes"
 # of the whole machine, and of a user namespace (namespaces(7)): the lower one counts
 MAX_WATCHES = (Path("/proc/sys/fs/inotify/max_user_watches"), Path("/proc/sys/user/max_inotify_watches"))
 
@@ -103,19 +106,20 @@ def _room_problems(service: Service) -> list[Problem]:
         free = os.statvfs(service.home.folder)
         found += reserve_problems(free.f_bavail * free.f_frsize, retention.min_free_bytes)
     quotas: dict[str | None, tuple[str, str, int]] = {
-        None: ("the whole history", "retention.total_quota_bytes", retention.total_quota_bytes)
+        None: ("the whole history", quota_command("retention.total_quota_bytes"), retention.total_quota_bytes)
     }
     with service.timeline.database.looking() as db:
         for project in projects(db, store.worktrees(db), service.settings, {}):
-            roots = ", ".join(project["roots"])
-            quotas[project["project"]] = (roots, "retention.quota_bytes", project["quota_bytes"])
+            roots = project["roots"]
+            command = quota_command(QUOTA, _own_quota(service.settings, roots))
+            quotas[project["project"]] = (", ".join(roots), command, project["quota_bytes"])
     # adding up what is needed reads every version
     if retention.min_free_bytes or any(quota for _, _, quota in quotas.values()):
         plan, coming = foreseen(service)
         # a plan that no limit could be exceeded for has measured nothing
         used = plan.needed or expiry.used(service.timeline.database, service.clock.now_ms())
-        for whose, (name, key, quota) in quotas.items():
-            found += quota_problems(name, key, used.get(whose, 0), quota, _then(plan, coming, whose))
+        for whose, (name, command, quota) in quotas.items():
+            found += quota_problems(name, command, used.get(whose, 0), quota, _then(plan, coming, whose))
         found += ahead_problems(coming)
     return found
 
@@ -131,6 +135,11 @@ def _then(plan: Plan, coming: Sequence[AheadObject], project: str | None) -> str
     if plan.release or plan.fine:
         return "what is in trash, and states of the last day, go for that; no other checkpoint has to"
     return "nothing that may go is left"
+
+
+def _own_quota(settings: Settings, roots: Sequence[str]) -> str:
+    """The first of a project's ``roots`` that has a quota of its own, which one for all would not change; else empty."""
+    return next((root for root in roots if QUOTA in settings.projects.get(root, {})), "")
 
 
 def _config_problems(service: Service) -> list[Problem]:

@@ -14,6 +14,7 @@ from openoxide.daemon.diagnosis import (
     job_problems,
     limit_problems,
     problems_of_tree,
+    quota_command,
     quota_problems,
     reserve_problems,
     retention_problems,
@@ -132,13 +133,13 @@ def test_what_min_free_bytes_takes_is_told_before_it_goes():
     ],
 )
 def test_a_quota_is_told_before_it_is_full(stored, quota, expected):
-    found = quota_problems("/src/app", "retention.quota_bytes", stored, quota, "what then")
+    found = quota_problems("/src/app", quota_command("retention.quota_bytes"), stored, quota, "what then")
 
     assert kinds(found) == expected
     assert [problem.message.endswith(": what then") for problem in found] == [stored > quota] * len(found)
     for problem in found:
         assert "/src/app" in problem.message
-        assert "config set retention.quota_bytes" in problem.hint
+        assert "`oxide-ctl config set retention.quota_bytes SIZE` raises it" in problem.hint
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,11 @@ def test_what_is_used_up_of_what_the_settings_leave_is_told(box):
     assert found(box) == [("reserve", False), ("quota_exceeded", False), ("quota_near", False)]
     (near,) = [item for item in box.call("doctor")["problems"] if item["kind"] == "quota_near"]
     assert str(box.root) in near["message"]
+    # one that is set for all would not change this one
+    assert f"`oxide-ctl -C {box.root} config set --project retention.quota_bytes SIZE` raises it" in near["hint"]
+    box.service.settings = parse_settings("[retention]\nquota_bytes = 3_100_000\n", box.home.config)
+    (near,) = [item for item in box.call("doctor")["problems"] if item["kind"] == "quota_near"]
+    assert "`oxide-ctl config set retention.quota_bytes SIZE` raises it" in near["hint"]
 
 
 def test_copies_of_the_store_are_told(box):
