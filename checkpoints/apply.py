@@ -28,6 +28,7 @@ from openoxide.checkpoints.staging import (
     open_operation_folder,
     open_staging,
     remove_staging,
+    require_staged,
     strays,
 )
 from openoxide.checkpoints.steps import Action, Step, steps_of
@@ -81,6 +82,15 @@ class Applier:
         self._require_before(steps)
         return Staged(*self._stage(operation, steps))
 
+    def require_prepared(self, plan: RewindPlan) -> None:
+        """For a dry run: raises what :meth:`prepare` would because of the store."""
+        steps = steps_of(plan)
+        self._require_before(steps)
+        # what a merge makes is stored when it is begun
+        made = {change.path for change in plan.merge if change.merged is not None}
+        wanted = [step for step in steps if step.path not in made]
+        require_staged(wanted, self._timeline.blobs.opener(_placed(wanted)))
+
     def exchange(self, operation: Operation, staged: Staged) -> Applied:
         """Swap what was staged with what stands there. ``operation`` is ``swapping``."""
         return self._swap(operation, staged.steps, staged.notes)
@@ -128,8 +138,7 @@ class Applier:
             finally:
                 os.close(staging)
             try:
-                names = {s.new.blob for s in steps if s.action is Action.PLACE and s.new.blob is not None}
-                stager = Stager(self._tree, folder, self._timeline.blobs.opener(names))
+                stager = Stager(self._tree, folder, self._timeline.blobs.opener(_placed(steps)))
                 return stager.stage(steps), tuple(stager.notes)
             finally:
                 os.close(folder)
@@ -312,6 +321,10 @@ def apply_together(timeline: Timeline, shares: Sequence[tuple[Applier, Operation
                 applier.give_up(operation)
         raise
     return [applier.exchange(operation, one) for (applier, operation, _), one in zip(shares, staged, strict=True)]
+
+
+def _placed(steps: Sequence[Step]) -> set[BlobHash]:
+    return {step.new.blob for step in steps if step.action is Action.PLACE and step.new.blob is not None}
 
 
 def _left_alone(steps: tuple[Step, ...]) -> Applied:

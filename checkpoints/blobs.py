@@ -355,15 +355,26 @@ def _frames(payloads: Mapping[BlobHash, bytes]) -> list[Frame]:
     return frames
 
 
-def _is_whole(open_one: Callable[[BlobHash], BinaryIO], name: BlobHash) -> bool:
+def require_whole(open_one: Callable[[BlobHash], BinaryIO], name: BlobHash) -> None:
+    """Raises StoreDamagedError, as :func:`copy_blob` does, where a blob cannot be given back, byte for byte."""
     hasher = Hasher()
+    with open_one(name) as source:
+        while chunk := source.read(_CHUNK):
+            hasher.update(chunk)
+    _require_named(hasher, name)
+
+
+def _is_whole(open_one: Callable[[BlobHash], BinaryIO], name: BlobHash) -> bool:
     try:
-        with open_one(name) as source:
-            while chunk := source.read(_CHUNK):
-                hasher.update(chunk)
+        require_whole(open_one, name)
     except StoreDamagedError:
         return False
-    return hasher.digest() == name
+    return True
+
+
+def _require_named(hasher: Hasher, name: BlobHash) -> None:
+    if hasher.digest() != name:
+        raise StoreDamagedError(f"blob {name.hex()[:12]} does not hold the bytes it is named after")
 
 
 def copy_blob(source: BinaryIO, fd: int, name: BlobHash) -> None:
@@ -382,8 +393,7 @@ def copy_blob(source: BinaryIO, fd: int, name: BlobHash) -> None:
     if ends_in_hole:
         # lseek(2) past the end does not lengthen a file: a hole at its end has to be given by its size
         os.ftruncate(fd, os.lseek(fd, 0, os.SEEK_CUR))
-    if hasher.digest() != name:
-        raise StoreDamagedError(f"blob {name.hex()[:12]} does not hold the bytes it is named after")
+    _require_named(hasher, name)
 
 
 def _shares_blocks(source: BinaryIO, fd: int) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from openoxide.checkpoints.blobs import copy_blob
+from openoxide.checkpoints.blobs import copy_blob, require_whole
 from openoxide.checkpoints.hashing import Hasher
 from openoxide.checkpoints.model import STAGING_NAME, BlobHash, FileState, Kind
 from openoxide.checkpoints.steps import NEW_FOLDER_MODE, Action, Step, is_staged_name
@@ -71,6 +71,34 @@ def open_operation_folder(staging: int, name: str) -> int:
     return os.open(name, _FOLDER, dir_fd=staging)
 
 
+def require_staged(steps: Iterable[Step], open_blob: OpenBlob) -> None:
+    """Raises what :meth:`Stager.stage` would of the contents of ``steps``; nothing is written."""
+    damaged = []
+    for step in _as_stored(steps):
+        if step.action is Action.PLACE and step.new.blob is not None:
+            try:
+                require_whole(open_blob, step.new.blob)
+            except StoreDamagedError as error:
+                damaged.append((step.path, error))
+    _refuse_damaged(damaged)
+
+
+def _as_stored(steps: Iterable[Step]) -> list[Step]:
+    """In path order, as captures store files: neighbours lie in one frame, which is unpacked once."""
+    return sorted(steps, key=lambda step: step.path)
+
+
+def _refuse_damaged(damaged: Sequence[tuple[bytes, StoreDamagedError]]) -> None:
+    if not damaged:
+        return
+    files = "1 stored file is" if len(damaged) == 1 else f"{len(damaged)} stored files are"
+    raise StoreDamagedError(
+        f"{files} damaged, first {os.fsdecode(damaged[0][0])!r}: {damaged[0][1]}",
+        hint="nothing was changed; --partial leaves these paths out, `oxide-ctl repair` may bring them back",
+        details={"paths": [os.fsdecode(path) for path, _ in damaged]},
+    )
+
+
 class Stager:
     """Writes what an operation will place into its folder."""
 
@@ -83,8 +111,7 @@ class Stager:
     def stage(self, steps: Iterable[Step]) -> tuple[Step, ...]:
         """Write what will be placed, durable when this returns. Raises StoreDamagedError that names all bad paths."""
         staged, damaged = [], []
-        # in path order, as captures store files: neighbours lie in one frame, which is unpacked once
-        for step in sorted(steps, key=lambda step: step.path):
+        for step in _as_stored(steps):
             if step.action is not Action.PLACE:
                 staged.append(step)
                 continue
@@ -92,12 +119,7 @@ class Stager:
                 staged.append(step._replace(new_ino=self._write(step)))
             except StoreDamagedError as error:
                 damaged.append((step.path, error))
-        if damaged:
-            raise StoreDamagedError(
-                f"{len(damaged)} stored files are damaged, first {os.fsdecode(damaged[0][0])!r}: {damaged[0][1]}",
-                hint="nothing was changed; --partial leaves these paths out, `oxide-ctl repair` may bring them back",
-                details={"paths": [os.fsdecode(path) for path, _ in damaged]},
-            )
+        _refuse_damaged(damaged)
         self._sync([s.staged_name for s in staged if s.action is Action.PLACE and s.new.kind is Kind.FILE])
         return tuple(sorted(staged, key=lambda step: step.number))
 

@@ -74,7 +74,13 @@ class Ended:
 
 
 def carry_out(service: Service, code: Part, report: Reporter, memory: Part | None = None) -> RewindAnswer:
-    """Do what is planned for the code, and for the memory with it; a dry run's answer where nothing is to be done."""
+    """Do what is planned for the code, and for the memory with it; a dry run's answer where nothing is to be done. Raises
+    StoreDamagedError for a dry run too.
+    """
+    if code.before is None:
+        for part in (code, *([memory] if memory else [])):
+            with part.watched.open_tree() as tree:
+                Applier(service.timeline, tree).require_prepared(part.plan)
     if code.before is None or not (code.plan.changes or (memory and memory.plan.changes)):
         answer = _answer(code.watched, code.intent, code.plan, planned_outcomes(code.plan, (), ()), code.before, None)
         if memory is not None:

@@ -12,6 +12,7 @@ import pytest
 
 from openoxide.daemon.mending import repair
 from openoxide.errors import NotFoundError, StoreDamagedError
+from tests.kit import tree_of
 from tests.kit.box import Box
 from tests.kit.recorded import wait_for_full_pass
 
@@ -199,6 +200,41 @@ def test_damage_that_nobody_has_marked_yet_is_met_alike(box):
 
     assert [entry["path"] for entry in answer["conflicts"]] == bad
     assert [entry["path"] for entry in answer["restored"]] == [name for name in NAMES if name not in bad]
+
+
+def unmarked(box):
+    box.stop()
+    lose_a_pack(box.home)
+    box.start()
+    box.watch()
+
+
+@pytest.mark.parametrize("damage", [unmarked, lambda box: changed_while_stopped(box, lose_a_pack)])
+@pytest.mark.parametrize(
+    "back", [lambda box, **options: box.rewind("1", **options), lambda box, **options: box.call("undo", **options)]
+)
+def test_a_dry_run_is_refused_as_what_it_is_a_dry_run_of(box, damage, back):
+    """Undo brings the first contents back too, after a rewind to the second ones."""
+    box.rewind("1")
+    box.rewind("second")
+    for name in NAMES[1:]:  # not in the tree any more, where they would be found
+        (box.root / name).write_text(f"third {name}\n")
+    box.checkpoint()
+    damage(box)
+    before = tree_of(box.root)
+
+    with pytest.raises(StoreDamagedError) as planned:
+        back(box, dry_run=True)
+    with pytest.raises(StoreDamagedError) as refused:
+        back(box)
+
+    assert planned.value.details["paths"][0] == "a"
+    assert (planned.value.message, planned.value.hint, planned.value.details) == (
+        refused.value.message,
+        refused.value.hint,
+        refused.value.details,
+    )
+    assert tree_of(box.root) == before
 
 
 def test_a_folder_that_is_in_doubt_keeps_what_would_go_into_it(tmp_path):
