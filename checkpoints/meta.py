@@ -9,6 +9,8 @@ from openoxide.db import Transaction
 
 # by worktree: up to which position a limit has given the fine window up
 FINE = "fine."
+# by number of a pack: the repair (the digits of its folder's name) since which only the state before that names it
+ASIDE = "aside."
 
 
 def read(db: Transaction, prefix: str) -> dict[str, int]:

@@ -4,20 +4,21 @@ never changed; what is written to ``blobs/`` is added to it. The new one is chec
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from openoxide.checkpoints import grafting, purging, rebuilding, stored
+from openoxide.checkpoints import grafting, meta, purging, rebuilding, stored
 from openoxide.checkpoints.affected import Affected, affected
 from openoxide.checkpoints.check import Problem, ProblemKind
 from openoxide.checkpoints.frames import Place
 from openoxide.checkpoints.hashing import Hasher, blob_hash
 from openoxide.checkpoints.integrity import structure_problems
 from openoxide.checkpoints.model import LOST_FRAME, BlobHash
-from openoxide.checkpoints.packs import Packs, taken_numbers
+from openoxide.checkpoints.packs import Packs, pack_number, taken_numbers
 from openoxide.checkpoints.rebuilding import Fix
 from openoxide.checkpoints.recovering import Mended, Recovering
 from openoxide.checkpoints.rows import batched, raw
@@ -74,16 +75,18 @@ class Repair:
 @dataclass(slots=True, kw_only=True)
 class Repairing:
     """One repair of ``home``: from ``old``, a copy, to ``new``, which is made. With ``write`` contents that are found are
-    stored anew.
+    stored anew. ``number``: by which ``new`` knows this repair.
     """
 
     home: Home
     old: Path
     new: Path
     write: bool
+    number: int = 0
     progress: Progress = lambda *_: None
     _fixes: list[Fix] = field(default_factory=list)
     _structure: list[str] = field(default_factory=list)
+    _aside: set[int] = field(default_factory=set)  # packs that got a second name
 
     def run(self) -> Repair:
         """``new`` is whole and sound when this returns. Raises StoreDamagedError where nothing can be read, FailedError where
@@ -95,9 +98,13 @@ class Repairing:
                 self._structure += _structure_of(self.old)
                 with fresh.writing() as db:
                     self._copy_rows(raw(db), salvage)
+                    used, reserved = stored.used_packs(db), stored.reserved_packs(db)
                     self._fixes += rebuilding.put_right(raw(db))
+            ours = {number for number in _pack_files(self.home.blobs) if number in used or number <= reserved}
             mended, newly_lost, coming = self._contents(fresh)
             with fresh.writing() as db:
+                only_then = (ours - stored.used_packs(db)) | self._aside
+                meta.write(db, meta.ASIDE, {str(number): self.number for number in only_then})
                 self._fixes += rebuilding.settle(raw(db))
                 if newly_lost or any(fix.loses for fix in self._fixes) or self._structure:
                     # what no row names any more may be what an older copy of this database names: set aside, not deleted
@@ -186,6 +193,7 @@ class Repairing:
                 # has not finished, what it takes away must not stay
                 for number in {place.pack for place, _, _ in lost_places if place.pack is not None} - purged:
                     packs.keep_aside(number)
+                    self._aside.add(number)
         finally:
             packs.close()
         with fresh.writing() as db:
@@ -212,6 +220,17 @@ class Repairing:
         problems = [replace(problem, blobs=tuple(b for b in problem.blobs if b not in coming)) for problem in problems]
         about = affected(fresh, problems, lambda: None)
         return tuple((problem, dict(of_one)) for problem, of_one in zip(problems, about, strict=True) if of_one)
+
+
+def repair_number(folder: str) -> int:
+    """By which the new database knows a repair whose folder has this name: its moment."""
+    return int("".join(filter(str.isdecimal, folder)) or 0)
+
+
+def _pack_files(folder: Path) -> Iterator[int]:
+    """The numbers of the packs in a ``blobs/`` folder, but for those that were set aside."""
+    names = os.listdir(folder) if folder.is_dir() else []
+    return (number for name in names if (number := pack_number(name)) is not None)
 
 
 def _joined(fixes: Iterable[Fix]) -> tuple[Fix, ...]:

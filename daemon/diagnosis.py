@@ -225,14 +225,28 @@ def job_problems(jobs: Iterable[JobObject]) -> list[Problem]:
 
 
 def copy_problems(home: str, sizes: Mapping[str, int]) -> list[Problem]:
-    """What a repair or a change of the schema left of the store as it was; ``sizes`` by name in the home."""
+    """What a repair or a change of the schema left of the store as it was, with the packs that only this names; ``sizes`` by
+    name in the home.
+    """
     if not sizes:
         return []
     names = sorted(sizes)
     text = f"copies of the store as it was are left in {home}, {_mib(sum(sizes.values()))} MiB: {', '.join(names)}"
-    words = shlex.join(os.path.join(home, name) for name in names)
-    hint = f"once `oxide-ctl check --read-data` finds nothing they can go: `rm -r {words}`"
+    hint = (
+        "once `oxide-ctl check --read-data` finds nothing but what is marked as lost, and nothing is missed, they can go:"
+        f" `{_removal(home, names)}`"
+    )
+    repairs = [name for name in names if name.startswith("repair-")]
+    if repairs:
+        hint += (
+            f"; until then the way back is `oxide-ctl stop`, then to put {repairs[-1]}/timeline.db in the place of timeline.db:"
+            " the next start takes the packs back that it names, and what was recorded since is given up"
+        )
     return [Problem("copies_left", NOTE, text, hint)]
+
+
+def _removal(home: str, names: Sequence[str]) -> str:
+    return f"rm -r {shlex.join(os.path.join(home, name) for name in names)}"
 
 
 def _mib(size_bytes: int) -> int:
@@ -258,23 +272,23 @@ def store_problems(found: Inventory) -> list[Problem]:
     return problems
 
 
-def aside_problems(names: Sequence[str], repairs: Sequence[str]) -> list[Problem]:
-    """Whether packs were set aside. ``repairs``: folders with the ``timeline.db`` before a repair, the newest one last."""
-    if not names:
-        return []
-    these = f"{len(names)}, first blobs/{names[0]}"
-    if repairs:
-        text = f"packs that no row names any more since a repair were set aside: {these}"
-        way = f"put {repairs[-1]}/timeline.db in the place of timeline.db: the next start takes these packs back"
-        hint = f"to go back to the state before: `oxide-ctl stop`, then {way}"
-        hint += " (what was recorded since is given up); or delete both if nothing is missed"
-        return [Problem("packs_aside", NOTE, text, hint)]
-    text = f"packs of another timeline.db were set aside: {these}"
-    hint = (
-        "`oxide-ctl stop`, then bring that timeline.db back, from a backup if there is one: the next start takes these packs"
-        " back; delete them only if nothing is missed"
-    )
-    return [Problem("packs_aside", WARNING, text, hint)]
+def aside_problems(home: str, left: Sequence[str], foreign: Sequence[str]) -> list[Problem]:
+    """Whether packs in ``home`` were set aside that belong to no copy of the store there: ``left`` by a repair whose folder
+    is gone, or ``foreign``.
+    """
+    found = []
+    if left:
+        text = f"packs are left that only the state before a repair named, which is gone: {len(left)}, first {left[0]}"
+        hint = f"only another repair looks into them; if nothing is missed they can go: `{_removal(home, left)}`"
+        found.append(Problem("packs_left", NOTE, text, hint))
+    if foreign:
+        text = f"packs of another timeline.db were set aside: {len(foreign)}, first {foreign[0]}"
+        hint = (
+            "`oxide-ctl stop`, then bring that timeline.db back, from a backup if there is one: the next start takes these"
+            " packs back; delete them only if nothing is missed"
+        )
+        found.append(Problem("packs_aside", WARNING, text, hint))
+    return found
 
 
 def clock_problems(now_ms: int, newest_ms: int) -> list[Problem]:

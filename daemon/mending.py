@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from openoxide.checkpoints import store, swapping
-from openoxide.checkpoints.repair import Repair, Repairing
+from openoxide.checkpoints.repair import Repair, Repairing, repair_number
 from openoxide.clock import SystemClock
 from openoxide.daemon.instance import acquire
 from openoxide.daemon.operations.checking import MOST_PROBLEMS, told_problem
@@ -89,7 +89,8 @@ def _made(home: Home, folder: Path, report: ProgressCallback, *, write: bool) ->
 
     progress("copying", 0, 0)
     swapping.copy_database(home.timeline_db, folder / _OLD)
-    run = Repairing(home=home, old=folder / _OLD, new=folder / _NEW, write=write, progress=progress)
+    number = 0 if not write else repair_number(folder.name)
+    run = Repairing(home=home, old=folder / _OLD, new=folder / _NEW, write=write, progress=progress, number=number)
     done = run.run()
     return _answer(done, folder / _NEW, dry_run=not write), done.is_needed
 

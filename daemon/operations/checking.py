@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from openoxide.checkpoints import slices, store
+from openoxide.checkpoints import meta, slices, store
 from openoxide.checkpoints.affected import Affected, affected
 from openoxide.checkpoints.check import Problem, ProblemKind
 from openoxide.checkpoints.integrity import ask
+from openoxide.checkpoints.repair import repair_number
 from openoxide.checkpoints.verifying import Check, Reading, Unnamed, unnamed_files
 from openoxide.clock import rfc3339
 from openoxide.daemon.diagnosis import aside_problems
@@ -154,10 +155,34 @@ def checked(
     }
 
 
-def packs_aside(home: Home) -> list[HealthProblem]:
-    """Whether packs were set aside: a ``timeline.db`` was lost or replaced, or a repair gave up what they hold."""
-    repairs = [path.name for path in home.folder.glob("repair-*") if path.suffix != ".part"]
-    return aside_problems(sorted(path.name for path in home.blobs.glob("*.pack.aside")), sorted(repairs))
+class Aside(NamedTuple):
+    """Packs that were set aside, as names in the home: ``kept`` while the state before a repair, which names them, is there,
+    ``left`` where it is gone; the others are ``foreign``.
+    """
+
+    kept: list[str]
+    left: list[str]
+    foreign: list[str]
+
+
+def packs_aside(service: Service) -> Aside:
+    """The packs that a repair gave up, and those of a ``timeline.db`` that was lost or replaced."""
+    home = service.home
+    there = {repair_number(path.name) for path in home.folder.glob("repair-*") if path.suffix != ".part"}
+    with service.timeline.database.looking() as db:
+        known = meta.read(db, meta.ASIDE)
+    found = Aside([], [], [])
+    for name in sorted(path.name for path in home.blobs.glob("*.pack.aside")):
+        repair = known.get(name.split(".")[0].lstrip("0"))
+        # what a repair of an earlier version left is not known by its number
+        is_kept = bool(there) if repair is None else repair in there
+        (found.kept if is_kept else found.foreign if repair is None else found.left).append(f"blobs/{name}")
+    return found
+
+
+def aside_told(service: Service, aside: Aside) -> list[HealthProblem]:
+    """What is to be said of those that belong to no copy of the store."""
+    return aside_problems(printable(str(service.home.folder)), aside.left, aside.foreign)
 
 
 def _reading(request: Request) -> Reading | None:

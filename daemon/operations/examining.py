@@ -34,7 +34,7 @@ from openoxide.daemon.diagnosis import (
     spent_problems,
     store_problems,
 )
-from openoxide.daemon.operations.checking import damage_known, packs_aside
+from openoxide.daemon.operations.checking import aside_told, damage_known, packs_aside
 from openoxide.daemon.operations.expiring import retention
 from openoxide.daemon.operations.foreseeing import foreseen
 from openoxide.daemon.operations.looking import holds
@@ -72,7 +72,7 @@ def doctor(service: Service, request: Request, _report: Reporter) -> DoctorAnswe
         *_room_problems(service),
         *retention_problems(retention(service)),
         *job_problems(map(job_object, service.scheduler.states())),
-        *copy_problems(printable(str(service.home.folder)), copies(service.home)),
+        *_left_problems(service),
         *clock_problems(service.clock.now_ms(), _newest_ms(service)),
         *limit_problems(sum(_watches(tree) for tree in trees), _max_watches(), [t.polled for t in trees]),
         *(problem for tree in trees for problem in problems_of_tree(_facts(service, tree, fix=fix))),
@@ -95,7 +95,15 @@ def _store_problems(service: Service) -> list[Problem]:
     if mode != "wal":
         text = f"SQLite uses the journal mode {mode}, not wal: recording and looking wait for each other"
         found.append(Problem("journal_mode", WARNING, text, "name a folder on a local disk in OPENOXIDE_HOME"))
-    return found + store_problems(_inventory(service)) + packs_aside(service.home) + damage_known(service)
+    return found + store_problems(_inventory(service)) + damage_known(service)
+
+
+def _left_problems(service: Service) -> list[Problem]:
+    """Copies of the store as it was, and packs that were set aside."""
+    folder, aside = service.home.folder, packs_aside(service)
+    sizes = copies(service.home)
+    sizes |= {name: os.stat(folder / name).st_blocks * 512 for name in aside.kept if (folder / name).exists()}
+    return [*copy_problems(printable(str(folder)), sizes), *aside_told(service, aside)]
 
 
 def _room_problems(service: Service) -> list[Problem]:

@@ -18,7 +18,7 @@ from openoxide.checkpoints.tree import identity_of, recorded_identity
 from openoxide.clock import rfc3339
 from openoxide.daemon.answers import checkpoint_object, idle_turn_object, time_or_none
 from openoxide.daemon.diagnosis import ROOT_GONE, ROOT_REPLACED, purge_problems, spent_problems
-from openoxide.daemon.operations.checking import damage_known, packs_aside
+from openoxide.daemon.operations.checking import aside_told, damage_known, packs_aside
 from openoxide.daemon.operations.expiring import retention, retention_of
 from openoxide.daemon.operations.foreseeing import ahead
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
@@ -279,7 +279,11 @@ def status(service: Service, _request: Request, _report: Reporter) -> StatusAnsw
                 ),
                 *troubles,
                 *(problem.message for problem in damage_known(service)),
-                *(problem.message for problem in packs_aside(service.home) if problem.severity == WARNING),
+                *(
+                    problem.message
+                    for problem in aside_told(service, packs_aside(service))
+                    if problem.severity == WARNING
+                ),
             ],
         },
         "retention": {**retention(service), "ahead": ahead(service)},

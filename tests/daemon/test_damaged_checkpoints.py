@@ -5,7 +5,11 @@ all that is sound comes back.
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import shutil
 import sqlite3
+import subprocess
 from contextlib import closing
 
 import pytest
@@ -151,6 +155,69 @@ def test_contents_that_are_lost_are_left_out_and_all_else_comes_back(box):
 
     box.rewind("with new")
     assert (box.root / "new").read_text() == "new\n"
+
+
+def turn_the_last_byte(pack):
+    data = bytearray(pack.read_bytes())
+    data[-1] ^= 0xFF
+    pack.write_bytes(data)
+
+
+def left(box):
+    found = {
+        p["kind"]: p
+        for p in box.call("doctor")["problems"]
+        if p["kind"] in ("copies_left", "packs_left", "packs_aside")
+    }
+    return {kind: problem["severity"] for kind, problem in found.items()}, [*found.values()]
+
+
+def done_as_told(problem):
+    (command,) = re.findall("`(rm [^`]*)`", problem["hint"])
+    subprocess.run(shlex.split(command), check=True)
+
+
+def two_repairs(box):
+    """Each loses contents in a pack of its own, which is set aside; the names of these two packs in the home."""
+    packs = sorted(box.home.blobs.glob("*.pack"))
+    box.stop()
+    box.start()  # what comes now lies in a pack of its own
+    box.watch()
+    for name in NAMES:
+        (box.root / name).write_text(f"third {name}\n")
+    box.checkpoint("third")
+    for pack in packs:
+        assert changed_while_stopped(box, lambda _, pack=pack: turn_the_last_byte(pack))["newly_lost"]
+    return [f"blobs/{pack.name}.aside" for pack in packs]
+
+
+def test_what_repairs_left_goes_by_one_command(box):
+    names = two_repairs(box)
+
+    kinds, (told,) = left(box)
+
+    assert kinds == {"copies_left": "note"}
+    assert all(name in told["message"] and str(box.home.folder / name) in told["hint"] for name in names)
+    done_as_told(told)
+    assert left(box) == ({}, [])
+    assert not [*box.home.folder.glob("repair-*"), *box.home.blobs.glob("*.aside")]
+    assert not [p for p in box.call("check", read_data=True)["problems"] if p["kind"] not in ("lost", "mode")]
+
+
+def test_packs_of_a_repair_whose_folder_is_gone_are_what_can_be_deleted(box):
+    first, second = two_repairs(box)
+    shutil.rmtree(min(box.home.folder.glob("repair-*")))
+
+    kinds, told = left(box)
+
+    assert kinds == {"copies_left": "note", "packs_left": "note"}
+    assert first in told[1]["message"]
+    assert second in told[0]["message"]
+    assert first not in told[0]["message"]
+    assert box.call("status")["daemon"]["problems"] == []
+    done_as_told(told[1])
+    assert left(box)[0] == {"copies_left": "note"}
+    assert (box.home.folder / second).exists()
 
 
 def test_a_copy_is_all_that_can_be_had(box):

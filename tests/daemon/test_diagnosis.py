@@ -8,6 +8,7 @@ from openoxide.daemon.diagnosis import (
     SKEW_MS,
     TreeFacts,
     ahead_problems,
+    aside_problems,
     clock_problems,
     config_problems,
     copy_problems,
@@ -176,6 +177,20 @@ def test_copies_of_the_store_are_told_with_what_deletes_them():
     assert (found.kind, found.severity) == ("copies_left", "note")
     assert "6 MiB: repair-1, repair-2" in found.message
     assert "`rm -r '/my home/repair-1' '/my home/repair-2'`" in found.hint
+    assert "put repair-2/timeline.db in the place" in found.hint
+
+
+@pytest.mark.parametrize(
+    ("left", "foreign", "expected"),
+    [
+        ([], [], []),
+        (["blobs/1"], [], [("packs_left", "note", False)]),
+        ([], ["blobs/2"], [("packs_aside", "warning", False)]),
+        (["blobs/1"], ["blobs/2"], [("packs_left", "note", False), ("packs_aside", "warning", False)]),
+    ],
+)
+def test_packs_that_were_set_aside_are_told_by_whose_they_are(left, foreign, expected):
+    assert kinds(aside_problems("/h", left, foreign)) == expected
 
 
 @pytest.mark.parametrize(

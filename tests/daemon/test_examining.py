@@ -244,12 +244,18 @@ def test_a_timeline_that_comes_back_has_its_packs_again(box):
 
 
 def test_packs_that_a_repair_gave_up_are_a_note_with_the_way_back(box):
-    (box.home.folder / "repair-20261130T120000000").mkdir(0o700)
+    """As a repair left it of which nothing is recorded."""
+    kept = box.home.folder / "repair-20261130T120000000"
+    kept.mkdir(0o700)
+    (kept / "timeline.db").touch(0o600)
     aside = box.home.blobs / "00000001.pack.aside"
     aside.touch(0o600)
 
-    (told,) = [problem for problem in box.call("doctor")["problems"] if problem["kind"] == "packs_aside"]
+    (told,) = [
+        problem for problem in box.call("doctor")["problems"] if problem["kind"] in ("copies_left", "packs_aside")
+    ]
 
-    assert told["severity"] == "note"
+    assert (told["kind"], told["severity"]) == ("copies_left", "note")
+    assert told["message"].endswith(": blobs/00000001.pack.aside, repair-20261130T120000000")
     assert "put repair-20261130T120000000/timeline.db in the place of timeline.db" in told["hint"]
     assert box.call("status")["daemon"]["problems"] == []
