@@ -134,6 +134,9 @@ def repair(answer: RepairAnswer, *, verbose: bool = False) -> str:
     for problem in answer["lost"]:
         lines.append(f"lost: {printable(problem['object'])}: {printable(problem['message'])}")
         lines += map(_affected, problem["affected"])
+    if answer["lost"]:
+        look = "the repair finds it there" if answer["dry_run"] else "the next look takes it up, and it is lost no more"
+        lines.append(f"what of it you still have, put back at its path in the watched tree: {look}")
     if answer["lost"] or any(fix["loses"] for fix in answer["fixes"]):
         lines.append("a backup may have what is lost: `oxide-ctl restore-home` brings the whole history of then back")
     if answer["kept"]:

@@ -38,9 +38,13 @@ log = logging.getLogger(__name__)
 SLICE_DAYS, SLICE_SECONDS = 30, 60.0
 
 _ROWS_HINT = "`oxide-ctl repair --dry-run` says what can be mended, and what is lost"
-_FILES_HINT = f"bring the file back from a backup if there is one; else {_ROWS_HINT}"
+_FILES_HINT = (
+    "bring the file back from a backup if there is one; else put what you still have of the paths' versions back where they"
+    f" were, where a repair finds it: {_ROWS_HINT}"
+)
 _LOST_HINT = (
-    "it stays marked until the checkpoints that hold it are gone; `--partial` of rewind and restore leaves it out"
+    "where you still have it, put it into the watched tree: the next look takes it up; else it stays marked until the"
+    " checkpoints that hold it are gone, and `--partial` of rewind and restore leaves it out"
 )
 _HINTS: Mapping[ProblemKind, str] = {
     ProblemKind.FILE_MISSING: _FILES_HINT,

@@ -37,7 +37,7 @@ def test_a_store_beside_a_daemon_is_mended_and_the_daemon_goes_on(machine, two):
     lose_packs(machine)
     before = machine.json("status")["daemon"]["pid"]
 
-    plan = machine.json("repair", "--dry-run")
+    plan = machine.json("repair", "--dry-run", code=3)
     refused = machine.failure("repair", code=8)
     assert machine.json("status")["daemon"]["pid"] == before
     done = machine.json("repair", "--yes", code=3)
@@ -87,6 +87,25 @@ def test_what_it_says_is_for_people_too(machine, two):
     assert "brought back  2 contents found in the watched trees" in ended.text
     assert "1 path (src/a.py), 2 checkpoints (#1, #2)" in ended.text
     assert "the state before is in " in ended.text
+    # as it says, and check
+    way = "the next look takes it up"
+    assert way in ended.text
+    assert way in machine.run("check").text
+    (two / "src" / "a.py").write_text("one\n")
+    machine.json("checkpoint")
+    assert machine.json("check", "--read-data")["problems"] == []
+
+
+def test_a_repair_finds_what_was_put_back_before_as_its_dry_run_says(machine, two):
+    lose_packs(machine)
+    planned = machine.run("repair", "--dry-run")
+    assert planned.code == 3
+    assert "put back at its path in the watched tree: the repair finds it there" in planned.text
+    (two / "src" / "a.py").write_text("one\n")
+
+    machine.json("repair", "--yes", code=3)  # that of the other checkpoint is the one that is nowhere now
+
+    assert machine.run("rewind", "old", "--yes").code == 0
 
 
 def test_a_home_without_a_store_has_none_to_repair(machine):
