@@ -100,7 +100,8 @@ def forget(answer: ForgetAnswer, now: datetime) -> str:
     """What went, or would go, to trash, and what stays and why."""
     lines = [f"  - {checkpoint(item, now)}" for item in answer["forgotten"]]
     lines += [
-        f"  = checkpoint #{item['number']} ({short(item['id'])})  kept: {item['reason']}" for item in answer["kept"]
+        f"  = checkpoint #{item['number']} ({short(item['id'])})  kept: {retention.why_kept(item['reason'])}"
+        for item in answer["kept"]
     ]
     number = count(len(answer["forgotten"]), "checkpoint")
     lines.append(f"plan: forget {number}" if answer["dry_run"] else f"{number} forgotten")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from openoxide.daemon.protocol import printable
 from openoxide.ids import short
 
 if TYPE_CHECKING:
-    from openoxide.daemon.protocol.checkpoints import ExpireAnswer, ExpiredObject
+    from openoxide.daemon.protocol.checkpoints import ExpireAnswer, ExpiredObject, ExpireKeptObject
     from openoxide.daemon.protocol.health import JobObject, RetentionObject, StatusAnswer
 
 MOST_LINES = 20
@@ -26,10 +26,25 @@ _CAUSES = {
     "min_free": "under min_free_bytes",
     "emptied": "out of trash, by hand",
 }
+_STAY = {
+    "promised": "its time is not over",
+    "no_expiry": "it never expires",
+    "pinned": "pinned",
+    "newest": "the newest of its project",
+    "needed_by_undo": "an undo needs it",
+    "recent_turn": "the start of a recent turn",
+    "memory": "of a memory",
+    "in_trash": "in trash",
+}
+
+
+def why_kept(reason: str) -> str:
+    """Why a checkpoint stays, in words."""
+    return _STAY.get(reason, printable(reason))
 
 
 def expire(answer: ExpireAnswer, *, verbose: bool = False) -> str:
-    """What went, or would go, by project and with its cause, and how much stays why."""
+    """What went, or would go, by project and with its cause, and how much stays why; ``verbose``: which ones."""
     lines = [f"  - {_going(item)}" for item in answer["forgotten"]]
     lines += [f"  x {_going(item)}" for item in answer["released"]]
     shown = (
@@ -39,16 +54,30 @@ def expire(answer: ExpireAnswer, *, verbose: bool = False) -> str:
     )
     to_trash, out = count(len(answer["forgotten"]), "checkpoint"), count(len(answer["released"]), "checkpoint")
     shown.append(f"{'plan: ' if answer['dry_run'] else ''}{to_trash} into trash, {out} out of the store")
-    stay = Counter(item["reason"] for item in answer["kept"])
-    if stay:
-        shown.append("kept: " + ", ".join(f"{number} {reason}" for reason, number in sorted(stay.items())))
+    shown += _staying(answer["kept"], verbose=verbose)
     shown += [printable(note) for note in answer["notes"]]
     return "\n".join([*shown, *paused(answer["retention"])])
 
 
+def _staying(kept: Sequence[ExpireKeptObject], *, verbose: bool) -> list[str]:
+    if verbose:
+        return [f"  = {_which(item)}  {why_kept(item['reason'])}  {printable(item['root'])}" for item in kept]
+    why = Counter(why_kept(item["reason"]) for item in kept)
+    lines = [f"  {number} {'stays' if number == 1 else 'stay'}: {reason}" for reason, number in sorted(why.items())]
+    return [*lines, "  -v says which ones"] if lines else []
+
+
+def _which(item: ExpireKeptObject) -> str:
+    return f"#{item['number']} ({short(item['id'])}){_named(item['name'])}"
+
+
+def _named(name: str | None) -> str:
+    return f"  {printable(name)}" if name else ""
+
+
 def _going(item: ExpiredObject) -> str:
     cause = _CAUSES.get(item["reason"], item["reason"])
-    name = f"  {printable(item['name'])}" if item["name"] else ""
+    name = _named(item["name"])
     sealed = local(item["created_at"])
     return f"#{item['number']} ({short(item['id'])})  {sealed}  {item['trigger']}{name}  {cause}  {printable(item['root'])}"
 

@@ -24,7 +24,8 @@ def repair(
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> int:
     """Mend what `check` finds: look for lost contents in the store and in the watched trees, make the rows agree again, and
-    mark what is gone for good. It works on a copy; the state before stays in the home. Exits with 3 if anything is lost, or would be.
+    mark what is gone for good. It works on a copy; the state before stays in the home. Exits with 3 if anything is lost,
+    or would be.
 
     Example: oxide-ctl repair --dry-run
     """

@@ -582,6 +582,30 @@ def test_a_checkpoint_that_lacks_something_says_so_and_not_to_scripts(run, daemo
     assert (ended.complaint, ended.json["over_quota"]) == ("", left_out)
 
 
+def test_what_stays_is_told_in_words_and_each_one_with_verbose(run, daemon):
+    reasons = ["promised", "promised", "in_trash", "needed_by_undo", "of a later day"]
+    kept = [
+        {
+            "id": f"{letter}" * 16,
+            "number": number,
+            "name": "before" if number == 3 else None,
+            "reason": reason,
+            "root": "/src/app",
+        }
+        for number, (letter, reason) in enumerate(zip("klmno", reasons, strict=True), 1)
+    ]
+    daemon.answers["expire"] = {**EXPIRED, "dry_run": True, "forgotten": [], "kept": kept}
+
+    assert run("expire", "--dry-run").text.splitlines()[1:] == [
+        "  1 stays: an undo needs it",
+        "  1 stays: in trash",
+        "  2 stay: its time is not over",
+        "  1 stays: of a later day",
+        "  -v says which ones",
+    ]
+    assert "  = #3 (mmmmmmmm)  before  in trash  /src/app" in run("-v", "expire", "--dry-run").text.splitlines()
+
+
 def test_a_pause_is_told_before_a_yes_is_asked_for(run, daemon):
     why = {"paused": True, "reason": "clock", "why": "the clock was set", "hint": "force it", "refused": []}
     daemon.answers["expire"] = {**EXPIRED, "forgotten": [], "dry_run": True, "retention": why}

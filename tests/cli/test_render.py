@@ -76,13 +76,13 @@ def test_forgetting_says_what_stays_and_that_no_space_is_freed():
 
     assert render.forget(answer, NOW) == screen("""
           - checkpoint #42 (kmqzvwxy)  +3 ~1 -0  expires in 30d
-          = checkpoint #7 (pppppppp)  kept: needed_by_undo
+          = checkpoint #7 (pppppppp)  kept: an undo needs it
         plan: forget 1 checkpoint
         @2h: taken is #7
         no space is freed by this: they are in trash, `oxide-ctl unforget` takes them back
     """).replace("\n        ", "\n")
     nothing = render.forget({**answer, "forgotten": [], "dry_run": False, "notes": []}, NOW)
-    assert nothing == "  = checkpoint #7 (pppppppp)  kept: needed_by_undo\n0 checkpoints forgotten"
+    assert nothing == "  = checkpoint #7 (pppppppp)  kept: an undo needs it\n0 checkpoints forgotten"
 
 
 def test_show_tells_everything_once():
