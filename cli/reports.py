@@ -39,6 +39,13 @@ def _to_copy(answer: SurveyAnswer) -> str:
     return f"is watched already; of {held} it has to copy {new if answer['new_files'] else 'nothing'}"
 
 
+def unwatching(plan: Mapping[str, Any], *, delete_history: bool) -> str:
+    """What an unwatch would do."""
+    history = count(plan["checkpoints"], "checkpoint")
+    fate = "is deleted with it, which cannot be undone" if delete_history else "stays readable"
+    return f"plan: no longer watch {printable(plan['root'])}; its history, {history}, {fate}"
+
+
 def unwatched(answer: Mapping[str, Any]) -> str:
     """That a tree is not watched any more, and what is left of a history that was deleted."""
     lines = [f"no longer watching {printable(answer['root'])}"]

@@ -66,6 +66,7 @@ def unwatch(
     *,
     path: Annotated[str | None, typer.Argument(metavar="PATH", help="default: the working directory")] = None,
     delete_history: Annotated[bool, typer.Option("--delete-history", help="delete its checkpoints too")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> int:
     """Stop watching a directory tree; its history stays unless you say otherwise.
@@ -73,6 +74,10 @@ def unwatch(
     Example: oxide-ctl unwatch ~/src/my-app
     """
     root = cli.absolute(path)
+    if dry_run:
+        plan = cli.client.unwatch(root, delete_history=delete_history, dry_run=True)
+        cli.out.answer(plan, lambda: cli.out.proposed(reports.unwatching(plan, delete_history=delete_history)))
+        return EXIT_DONE
     if delete_history and not yes:
         would = cli.client.unwatch(root, delete_history=True, dry_run=True)
         history = f"the whole history of {printable(root)}, {count(would['checkpoints'], 'checkpoint')}"

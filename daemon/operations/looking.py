@@ -5,6 +5,7 @@ that cannot be written (``daemon/offline.py``).
 from __future__ import annotations
 
 import os
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from openoxide.checkpoints.diff import Difference, differences
 from openoxide.checkpoints.doubt import damaged_checkpoint, doubtful, in_doubt, is_damaged
 from openoxide.checkpoints.history import left_out
 from openoxide.checkpoints.journal import OutcomeKind
-from openoxide.checkpoints.model import PURGED, Checkpoint, FileState, Kind, SkipReason, Worktree, Writer
+from openoxide.checkpoints.model import PURGED, BlobHash, Checkpoint, FileState, Kind, SkipReason, Worktree, Writer
 from openoxide.checkpoints.naming import (
     IdPrefix,
     Lookup,
@@ -51,8 +52,10 @@ from openoxide.errors import (
     AmbiguousError,
     NotFoundError,
     RootVanishedError,
+    StoreDamagedError,
     UsageError,
 )
+from openoxide.ids import short
 from openoxide.settings import ThinSettings
 
 PATCH_LIMIT_BYTES = 4 << 20
@@ -319,7 +322,7 @@ def cat(view: View, request: Request) -> bytes:
     if state.kind is not Kind.FILE:
         return state.target or b""
     assert state.blob is not None
-    return view.timeline.blobs.read(state.blob)
+    return _content(view, state.blob, wanted, f"at checkpoint {checkpoint.number}")
 
 
 def _late(view: View, name: str, wanted: bytes) -> bytes:
@@ -343,4 +346,18 @@ def _late(view: View, name: str, wanted: bytes) -> bytes:
             f"nothing of {os.fsdecode(wanted)} came late to operation {prefix!r}",
             hint="`oxide-ctl operations` lists what did",
         )
-    return view.timeline.blobs.read(blobs[position - 1])
+    return _content(view, blobs[position - 1], wanted, f"late to operation {short(meant[0].public_id)}")
+
+
+def _content(view: View, blob: BlobHash, wanted: bytes, when: str) -> bytes:
+    """Raises StoreDamagedError that names the path."""
+    try:
+        return view.timeline.blobs.read(blob)
+    except StoreDamagedError as error:
+        named = os.fsdecode(wanted)
+        raise StoreDamagedError(
+            f"the store cannot give {named} {when} back: content {blob.hex()[:12]} is damaged",
+            hint="`oxide-ctl repair --dry-run` says whether it can be mended;"
+            f" `oxide-ctl history {shlex.quote(named)}` lists other versions",
+            details={"paths": [named]},
+        ) from error

@@ -196,6 +196,7 @@ def unwatch(service: Service, request: Request, _report: Reporter) -> dict[str, 
         remaining = 0 if dry_run else _forget(service, worktree, watched, delete=delete)
     return {
         "ok": True,
+        "dry_run": dry_run,
         "root": shown(worktree.root),
         "checkpoints": count,
         "history_deleted": delete and not dry_run,

@@ -92,7 +92,9 @@ PURGED = {"ok": True, "dry_run": False, "finished": True, "plan": "abc", "conten
 }  # fmt: skip
 MOVED = {"ok": True, "old_root": "/old", "root": "/new", "checkpoint": checkpoint()}
 JOINED = {"ok": True, "project": "p", "roots": ["/a", "/b"]}
-UNWATCHED = {"ok": True, "root": "/src/app", "checkpoints": 1, "history_deleted": True, "remaining_bytes": 0}
+UNWATCHED = {"ok": True, "dry_run": False, "root": "/src/app", "checkpoints": 1, "history_deleted": True} | {
+    "remaining_bytes": 0
+}
 PAUSED = {"ok": True, "root": "/src/app", "paused_at": NOON, "paused_until": NOON, "checkpoint": checkpoint()}
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
 PRUNED = {"ok": True, "dry_run": False, "freed_bytes": 5 << 20, "versions": 3, "contents": 2, "packs": 1} | {
@@ -144,6 +146,12 @@ ASKED = [
     ("watch", "watch", WATCHED, {"path": HERE, "allow_broad": False}),
     ("watch sub --allow-broad", "watch", WATCHED, {"path": f"{HERE}/sub", "allow_broad": True}),
     ("unwatch", "unwatch", UNWATCHED, {"path": HERE, "delete_history": False, "dry_run": False}),
+    (
+        "unwatch --delete-history --dry-run",
+        "unwatch",
+        {**UNWATCHED, "dry_run": True},
+        {"path": HERE, "delete_history": True, "dry_run": True},
+    ),
     (
         "unwatch /x --delete-history --yes",
         "unwatch",

@@ -169,7 +169,7 @@ def test_what_is_not_plain_is_left_to_typer(line):
         ("checkpoint -m -x", {"name": "-x", "pin": False}),
         ("cat 42 -- -odd", {"checkpoint": "42", "file": "-odd"}),
         ("-qv projects", {}),
-        ("unwatch --delete-history there", {"path": "there", "delete_history": True, "yes": False}),
+        ("unwatch --delete-history there", {"path": "there", "delete_history": True, "dry_run": False, "yes": False}),
         (
             "restore 42 --to x -- a b",
             {"checkpoint": "42", "to": "x", "force": False, "in_part": False, "paths": ["a", "b"]},

@@ -32,6 +32,12 @@ SURVEY = {
 }
 
 
+def test_what_an_unwatch_would_do_is_said():
+    plan = {"root": "/src/app", "checkpoints": 3}
+    assert reports.unwatching(plan, delete_history=False).endswith("its history, 3 checkpoints, stays readable")
+    assert reports.unwatching(plan, delete_history=True).endswith("is deleted with it, which cannot be undone")
+
+
 def test_what_stays_of_a_deleted_history_is_said():
     assert reports.unwatched({"root": "/src/app", "remaining_bytes": 0}) == "no longer watching /src/app"
     told = reports.unwatched({"root": "/src/app", "remaining_bytes": 2048}).splitlines()[1]

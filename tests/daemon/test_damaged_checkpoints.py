@@ -304,6 +304,18 @@ def test_a_dry_run_is_refused_as_what_it_is_a_dry_run_of(box, damage, back):
     assert tree_of(box.root) == before
 
 
+def test_a_content_that_cannot_be_shown_is_named_with_what_helps(box):
+    turn_the_last_byte(min(box.home.blobs.glob("*.pack")))
+
+    with pytest.raises(StoreDamagedError, match="cannot give c at checkpoint 1 back") as refused:
+        box.call("cat", checkpoint="1", file=str(box.root / "c"))
+
+    assert "zstd" not in refused.value.message.lower()
+    assert "oxide-ctl repair --dry-run" in refused.value.hint
+    assert "oxide-ctl history c" in refused.value.hint
+    assert refused.value.details["paths"] == ["c"]
+
+
 def test_a_folder_that_is_in_doubt_keeps_what_would_go_into_it(tmp_path):
     with Box(tmp_path) as box:
         (box.root / "a").mkdir()
