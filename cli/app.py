@@ -61,6 +61,8 @@ def _hint(error: typer.TyperException) -> str:
     if misplaced in catalogue.BEFORE_THE_COMMAND:
         return f"put {misplaced} before the command"
     context = getattr(error, "ctx", None)
+    if context and misplaced and misplaced.lstrip("-")[:1].isdigit():
+        return f"what begins with a hyphen and is no option goes after --: `{context.command_path} ... -- {misplaced}`"
     if context and "unexpected extra argument" in error.format_message():
         if isinstance(context.command, _LeafWithPaths):
             return f"put -- before paths: `{context.command_path} ... -- PATH`"

@@ -85,7 +85,8 @@ def _ratios(answer: DuAnswer | WorktreeUsage) -> list[str]:
     dedup, compression = answer["dedup_ratio"], answer["compression_ratio"]
     if dedup is None or compression is None:
         return []
-    return [f"  each content stands {dedup:g} times in the history, and takes 1/{compression:g} of its size"]
+    stands = "once" if dedup == 1 else f"{dedup:g} times"
+    return [f"  each content stands {stands} in the history, and takes 1/{compression:g} of its size"]
 
 
 def _quota(project: ProjectUsage) -> str:

@@ -67,6 +67,14 @@ def entries(home: Home, root: str | None = None) -> list[Entry]:
     return _entries(_given(home), root)
 
 
+def taken(home: Home, root: str | None = None) -> dict[str, Value]:
+    """What the last daemon that started took of the file, by key (:mod:`openoxide.taken`); empty where that cannot be read."""
+    try:
+        return {e.key: e.value for e in _entries(parse_given(read_text(home.used_config) or "", home.config), root)}
+    except OpenOxideError:
+        return {}
+
+
 def _entries(given: Given, root: str | None) -> list[Entry]:
     own = given.projects.get(root, {}) if root is not None else {}
     return [_entry(key, default, given.values, own) for key, default in flat(Settings()).items()]

@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,10 +37,11 @@ def list_all(cli: Cli, *, project: Annotated[bool, typer.Option("--project", hel
     """
     home, root = home_from(os.environ), _root(cli, project=project)
     found = config.entries(home, root)
+    waiting = _waiting(cli, found, config.taken(home, root))
     answer: dict[str, Any] = {
         "ok": True,
         "path": printable(str(home.config)),
-        "items": [_object(item) for item in found],
+        "items": [{**_object(item), "in_use": waiting.get(item.key, item.value)} for item in found],
         **_named(root),
     }
     own = {}
@@ -48,12 +50,19 @@ def list_all(cli: Cli, *, project: Annotated[bool, typer.Option("--project", hel
         answer["projects"] = [
             {**_named(other), "items": [_object(item) for item in items]} for other, items in own.items()
         ]
-    cli.out.answer(answer, lambda: _listed(found, own))
+    cli.out.answer(answer, lambda: _listed(found, own, waiting))
+    cli.out.note(RESTART if waiting else "")
     return EXIT_DONE
 
 
-def _listed(found: list[config.Entry], own: dict[str, list[config.Entry]]) -> str:
-    lines = [table([_row(item) for item in found])]
+def _waiting(cli: Cli, found: list[config.Entry], taken: Mapping[str, Value]) -> dict[str, Value]:
+    """What a daemon that runs goes by, where it is not what the file says by now."""
+    others = {item.key: taken[item.key] for item in found if taken.get(item.key, item.value) != item.value}
+    return others if others and _runs(cli) else {}
+
+
+def _listed(found: list[config.Entry], own: dict[str, list[config.Entry]], waiting: Mapping[str, Value]) -> str:
+    lines = [table([_row(item, waiting.get(item.key)) for item in found])]
     for root, items in own.items():
         lines += ["", printable(root), table([_row(item) for item in items])]
     return "\n".join(lines)
@@ -191,9 +200,10 @@ def _object(item: config.Entry) -> dict[str, Any]:
     }
 
 
-def _row(item: config.Entry) -> tuple[str, ...]:
+def _row(item: config.Entry, in_use: Value | None = None) -> tuple[str, ...]:
     default = "" if item.value == item.default else f"(default {_shown(item.key, item.default)})"
-    return (f"  {item.key}", _spelled(item), item.source, default)
+    still = "" if in_use is None else f"(in use until a restart: {_shown(item.key, in_use)})"
+    return (f"  {item.key}", _spelled(item), item.source, f"{default} {still}".strip())
 
 
 def _spelled(item: config.Entry) -> str:

@@ -96,11 +96,15 @@ def _keep(service: Service, found: Sequence[Problem], read: tuple[int, int | Non
     """What a reading of all contents after ``read[0]`` up to ``read[1]`` (None: to the end) found."""
     damaged = {number for problem in found if problem.kind is not ProblemKind.LOST for number in problem.blobs}
     if damaged:
-        log.error("%d stored contents are damaged: `oxide-ctl check --read-data` tells which", len(damaged))
+        log.error("%s: `oxide-ctl check --read-data` tells which", _damaged_text(len(damaged)))
     after, reached = read
     upto = (1 << 62) if reached is None else reached
     with service.timeline.database.writing() as db:
         slices.keep(db, (after, upto), slices.Progress(reached or 0, now_ms), damaged)
+
+
+def _damaged_text(contents: int) -> str:
+    return "1 stored content is damaged" if contents == 1 else f"{contents} stored contents are damaged"
 
 
 def damage_known(service: Service) -> list[HealthProblem]:
@@ -109,7 +113,7 @@ def damage_known(service: Service) -> list[HealthProblem]:
         known = slices.damaged(db)
     if known is None:
         return []
-    text = f"{known.contents} stored contents are damaged, found at {rfc3339(known.found_ms)}"
+    text = f"{_damaged_text(known.contents)}, found at {rfc3339(known.found_ms)}"
     return [HealthProblem("contents_damaged", ERROR, text, _ROWS_HINT)]
 
 

@@ -44,12 +44,33 @@ def test_every_setting_is_listed_with_its_default(run, home):
     assert {item["key"]: item["default"] for item in items} == {
         key: list(value) if isinstance(value, tuple) else value for key, value in flat(Settings()).items()
     }
-    assert [item for item in items if item["set"]] == [TTL | {"value": 90, "set": True, "source": "file"}]
+    assert [item for item in items if item["set"]] == [TTL | {"value": 90, "set": True, "source": "file", "in_use": 90}]
     shown = run("config", "list").text.splitlines()
     assert [line.split() for line in shown if "ttl_days" in line] == [
         ["retention.ttl_days", "90d", "file", "(default", "30d)"]
     ]
     assert ["retention.quota_bytes", "0", "(no", "limit)", "default"] in [line.split() for line in shown]
+
+
+@pytest.mark.parametrize("taken", [None, "[retention]\nttl_days = 45\n"])
+def test_a_value_that_waits_for_a_restart_is_listed_with_the_one_in_use(run, daemon, openoxide_home, taken):
+    """Whether the daemon that runs started with a file, or without one."""
+    if taken:
+        (openoxide_home / "config.toml.used").write_text(taken)
+    (openoxide_home / "config.toml").write_text("[retention]\nttl_days = 90\n")
+    in_use = 45 if taken else 30
+
+    ended = run("config", "list")
+    items = {item["key"]: item for item in run("--json", "config", "list").json["items"]}
+
+    (line,) = [line for line in ended.text.splitlines() if "ttl_days" in line]
+    assert line.endswith(f"(default 30d) (in use until a restart: {in_use}d)")
+    assert "oxide-ctl stop" in ended.complaint
+    assert {key: item["in_use"] for key, item in items.items() if item["in_use"] != item["value"]} == {
+        "retention.ttl_days": in_use
+    }
+    (openoxide_home / "config.toml.used").write_text((openoxide_home / "config.toml").read_text())
+    assert "in use until" not in run("config", "list").text
 
 
 def test_get_prints_the_value_alone(run, home):

@@ -241,6 +241,7 @@ def test_one_argument_too_many_comes_with_what_was_meant(line, hint):
         ("show", "missing argument 'CKPT'"),
         ("--nonsense", "no such option: --nonsense"),
         ("log --limit", "option '--limit' requires an argument"),
+        ("config set retention.ttl_days -5", "no such option: -5"),
     ],
 )
 def test_a_line_that_makes_no_sense_is_a_usage_error(line, message):
@@ -249,6 +250,15 @@ def test_a_line_that_makes_no_sense_is_a_usage_error(line, message):
 
     assert raised.value.message == message
     assert raised.value.hint
+
+
+def test_a_number_that_looks_like_an_option_is_told_where_it_goes():
+    with pytest.raises(UsageError) as raised:
+        app.parse("config set retention.ttl_days -5".split())
+
+    assert raised.value.hint == (
+        "what begins with a hyphen and is no option goes after --: `oxide-ctl config set ... -- -5`"
+    )
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,11 @@ def answer(*worktrees, **changes):
     }
 
 
+def test_what_never_repeats_stands_once():
+    told = usage.du(answer(worktree(), dedup_ratio=1.0)).splitlines()
+    assert "  each content stands once in the history, and takes 1/3 of its size" in told
+
+
 def test_what_is_stored_where():
     assert usage.du(answer(worktree())) == screen("""
         102.0 KiB in /h
