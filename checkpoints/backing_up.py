@@ -73,6 +73,13 @@ def forget_home_number(db: Transaction) -> None:
     db.execute_sql("delete from meta where key = 'home'")
 
 
+def _other_home(folder: str, home: Home) -> str:
+    """The home of a backup that is not of ``home``, which may have taken its place."""
+    if folder == str(home.folder):
+        return f"the home that was at {folder} before this one"
+    return f"another home, {folder}"
+
+
 def back_up(
     database: Database,
     home: Home,
@@ -92,7 +99,7 @@ def back_up(
         before = backup_folder.backup_in(target)
         if before is not None and before.home != number:
             raise RefusedError(
-                f"{target} holds a backup of another home, {before.folder}",
+                f"{target} holds a backup of {_other_home(before.folder, home)}",
                 hint="name a folder of its own; a home that came out of a backup is another one too",
             )
         run = _Run(database, home, target, before, breathe, report)

@@ -185,7 +185,7 @@ def status(answer: StatusAnswer, now: datetime, *, verbose: bool = False) -> str
         ("daemon", _process(daemon)),
         ("memory", size(daemon["rss_bytes"]) if daemon["pid"] else ""),
         ("home", daemon["home"]),
-        ("store", size(daemon["store_bytes"]) + ("" if daemon["store_writable"] else f", {_unwritten(daemon)}")),
+        ("store", _store(daemon)),
         *(("problem", problem) for problem in daemon["problems"]),
         *retention.status(answer, now, verbose=verbose),
     )
@@ -194,6 +194,14 @@ def status(answer: StatusAnswer, now: datetime, *, verbose: bool = False) -> str
     for worktree in answer["worktrees"]:
         lines += ["", printable(worktree["root"]), *(f"  {line}" for line in _worktree(worktree, now))]
     return "\n".join(lines)
+
+
+def _store(daemon: DaemonObject) -> str:
+    # an earlier version tells of none
+    reserve = min(daemon.get("reserve_bytes", 0), daemon["store_bytes"])
+    state = "" if daemon["store_writable"] else f", {_unwritten(daemon)}"
+    beside = f", and {size(reserve)} kept free for a full disk" if reserve else ""
+    return size(daemon["store_bytes"] - reserve) + state + beside
 
 
 def _process(daemon: DaemonObject) -> str:

@@ -108,7 +108,7 @@ def status(worktrees: list[dict[str, Any]] | None = None, **daemon: Any) -> Stat
             "uptime_ms": 11_520_000,
             "rss_bytes": 50 << 20,
             "home": "/home/u/.openoxide",
-            "store_bytes": 3 << 20,
+            "store_bytes": 67 << 20,
             "store_writable": True,
             "reserve_bytes": 64 << 20,
             "store_trouble": "",

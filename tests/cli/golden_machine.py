@@ -72,7 +72,12 @@ class Sealed:
         named = text.replace(str(self.home), "/home/ada/.openoxide").replace(str(self.project.parent), "/home/ada")
         named = named.replace(sys.executable, "python")
         named = re.sub(r"pid \d+", "pid 4711", named.replace(__version__, "VERSION"))
-        named = re.sub(r"^((?:memory|store) +)[\d.]+ .iB", r"\1SIZE", named, flags=re.MULTILINE)
+        named = re.sub(
+            r"^((?:memory|store) +)[\d.]+ .iB(?:, and [\d.]+ .iB kept free for a full disk)?",
+            r"\1SIZE",
+            named,
+            flags=re.MULTILINE,
+        )
         return SHARE.sub(" N", SIZE.sub(" SIZE", named)) if named.startswith(MEASURING) else named
 
 

@@ -141,7 +141,7 @@ def test_show_tells_everything_once():
 )
 def test_a_store_that_is_not_written_says_why(trouble, word):
     screen_text = render.status(status(store_writable=False, store_trouble=trouble), NOW)
-    assert f"3.0 MiB, {word}\n" in screen_text
+    assert f"3.0 MiB, {word}, and 64.0 MiB kept free for a full disk\n" in screen_text
 
 
 def test_status_tells_what_is_wrong():
@@ -177,7 +177,7 @@ def test_status_tells_what_is_wrong():
         daemon      0.1.0, pid 123, up 3h 12m
         memory      50.0 MiB
         home        /home/u/.openoxide
-        store       3.0 MiB, READ-ONLY
+        store       3.0 MiB, READ-ONLY, and 64.0 MiB kept free for a full disk
         problem     a job failed
 
         /src/app

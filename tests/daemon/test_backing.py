@@ -213,6 +213,20 @@ def test_a_restored_home_takes_a_folder_of_its_own(box, target, tmp_path):
     backup(box, target)
 
 
+def test_a_home_that_was_restored_to_its_place_is_told_from_the_one_before(target, tmp_path):
+    with Box(tmp_path / "mine") as before:
+        before.watch()
+        backup(before, target)
+    home = before.home.folder
+    shutil.rmtree(home)
+    restore(target, home)
+
+    with taken_up(home) as restored, pytest.raises(RefusedError) as refused:
+        backup(restored, target)
+
+    assert refused.value.message == f"{target} holds a backup of the home that was at {home} before this one"
+
+
 def test_a_pack_that_was_damaged_since_does_not_replace_its_copy(box, target):
     backup(box, target)
     (pack,) = box.home.blobs.glob("*.pack")
