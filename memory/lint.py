@@ -29,6 +29,7 @@ _FILE = re.compile(
     r"(?:\.{0,2}/)?(?:[\w.@+-]+/)*[\w.@+-]+\.[A-Za-z][A-Za-z0-9]{0,7}(?::\d+)?"
     r"|(?:[\w.@+-]+/)+"
 )
+_SYMBOL = re.compile(r"(?:\w+(?:\.|::|#|->))*([^\W\d]\w{2,})\(\)")
 _ORDERS = re.compile(
     r"(?i)\bignore (?:all |any |the )?(?:previous|prior|above|earlier) (?:instructions|rules|prompts)"
     r"|\bdo not (?:tell|inform) (?:this to )?the user|\bwithout (?:asking|telling) the user"
@@ -90,18 +91,21 @@ def lint(
     topics: Mapping[str, str],
     *,
     exists: Callable[[str], bool] | None = None,
+    unnamed: Callable[[Collection[str]], Collection[str]] = lambda _: (),
     known: Collection[str] = (),
     refused: Mapping[str, str] | None = None,
     vouched: Vouched = NOTHING_KNOWN,
 ) -> list[Finding]:
-    """All findings, by file and line. ``exists`` answers for a path below the project; without it nothing is stale. ``vouched``:
-    what is known of who wrote it; of whom nothing is known is not doubted.
+    """All findings, by file and line. ``exists`` answers for a path below the project; without it no file is stale.
+    ``unnamed``: which of some symbols stand nowhere in it. ``vouched``: what is known of who wrote it; of whom nothing is known
+    is not doubted.
     """
     found = [*_index(index, topics), *_duplicates(index, topics)]
     for name, text in {INDEX: index, **topics}.items():
         found += [*_secrets(name, text, known), *_hidden(name, text), *_texts(name, text)]
         found += _stale(name, text, exists) if exists else []
         found += _of_strangers(name, text, vouched)
+    found += _forgotten({INDEX: index, **topics}, unnamed)
     found += [
         Finding(kind=Kind.REFUSED, file=name, line=0, text=reason, hint="it is not read; move it away")
         for name, reason in (refused or {}).items()
@@ -277,3 +281,21 @@ def _stale(name: str, text: str, exists: Callable[[str], bool]) -> Iterator[Find
         if "/" in path and not exists(path):
             hint = "check whether the note still holds"
             yield Finding(kind=Kind.STALE, file=name, line=line, text=f"{path} is gone", hint=hint)
+
+
+def named_symbols(text: str) -> list[tuple[int, str]]:
+    """Line and name of each function that a text names in code marks, as ``name()`` or ``Class.name()``."""
+    spans = ((match.start(), _SYMBOL.fullmatch(match[1].strip())) for match in _CODE.finditer(text))
+    return [(text.count("\n", 0, at) + 1, symbol[1]) for at, symbol in spans if symbol]
+
+
+def _forgotten(texts: Mapping[str, str], unnamed: Callable[[Collection[str]], Collection[str]]) -> Iterator[Finding]:
+    named = {name: symbols for name, text in texts.items() if (symbols := named_symbols(text))}
+    # asked once for all: each answer takes a look at every file of the project
+    gone = unnamed({symbol for symbols in named.values() for _, symbol in symbols}) if named else ()
+    for name, symbols in named.items():
+        for line, symbol in symbols:
+            if symbol in gone:
+                hint = "check whether the note still holds"
+                text = f"{symbol}() stands nowhere in the project"
+                yield Finding(kind=Kind.STALE, file=name, line=line, text=text, hint=hint)

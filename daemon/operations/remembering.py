@@ -18,6 +18,7 @@ from openoxide.checkpoints.attribution import surely
 from openoxide.checkpoints.model import Trigger, WindowKind, Worktree
 from openoxide.checkpoints.timeline import Attribute
 from openoxide.clock import rfc3339
+from openoxide.daemon.operations.symbols import unnamed
 from openoxide.daemon.protocol import Items
 from openoxide.daemon.protocol.memories import (
     HitItem,
@@ -206,6 +207,7 @@ def lint(service: Service, request: Request, _report: Reporter) -> LintAnswer:
         first,
         texts,
         exists=lambda name: os.path.lexists(os.path.join(place.tree.root, os.fsencode(name))),
+        unnamed=lambda symbols: unnamed(service, place.tree, symbols),
         known=place.known,
         refused={one.name: one.reason for one in listing.refused},
         vouched=doubtful or NOTHING_KNOWN,

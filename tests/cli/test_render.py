@@ -533,5 +533,6 @@ def test_a_promotion_says_what_became_of_each_topic():
 )
 def test_topics_of_a_worktree_are_told_from_those_of_the_project(layers, said):
     topic = {"title": "T", "description": "", "type": "", "size_bytes": 1, "modified_at": "2026-11-29T12:00:00.000Z"}
+    topic |= {"standing": "verified", "tainted": ""}
     items = [{**topic, "name": f"{at}.md", "layer": layer} for at, layer in enumerate(layers)]
     assert ("of this worktree" in notes.topics(items)) is said

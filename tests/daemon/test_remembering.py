@@ -256,3 +256,19 @@ def test_names_that_could_mean_another_file_are_refused(box, name):
     ):
         with pytest.raises((RefusedError, UsageError)):
             box.call(operation, name=name, **more)
+
+
+def test_a_function_that_a_note_names_and_that_is_gone_is_told_of(box):
+    (box.root / "app.py").write_text("def parse_args():\n    return 1\n")
+    box.checkpoint()
+    box.call("memory_save", name="a.md", text="# A\n\n`parse_args()` is slow, and `read_env()` too.\n")
+
+    def stale():
+        found = [item for item in box.call("memory_lint")["items"] if item["name"] == "a.md"]
+        return [(item["line"], item["message"]) for item in found if item["kind"] == "stale"]
+
+    assert stale() == [(3, "read_env() stands nowhere in the project")]
+
+    (box.root / "app.py").write_text("def parse_arguments():\n    return 1\n")
+    box.checkpoint()
+    assert [text.split()[0] for _, text in stale()] == ["parse_args()", "read_env()"]

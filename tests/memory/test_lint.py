@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from openoxide.memory.lint import Kind, hidden_in, lint, named_files, visible
+from openoxide.memory.lint import Kind, hidden_in, lint, named_files, named_symbols, visible
 
 A = "# A\n\nA fact that stands nowhere else.\n"
 LISTED = "- [A](a.md) — one\n"
@@ -131,3 +131,30 @@ def test_two_thousand_topics_are_compared_in_one_go():
     }
 
     assert lint("", topics) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("call `parse_args()` first", [(1, "parse_args")]),
+        ("one\n`Store.open()` and `a::b::run()`", [(2, "open"), (2, "run")]),
+        ("parse_args() without marks, `f()`, `print(x)`, `run() twice`", []),
+    ],
+)
+def test_the_symbols_that_a_note_names(text, named):
+    assert named_symbols(text) == named
+
+
+def test_a_symbol_that_is_gone_is_stale_and_asked_for_once():
+    asked = []
+
+    def unnamed(symbols):
+        asked.append(set(symbols))
+        return {"gone"}
+
+    found = lint(LISTED, {"a.md": A + "`gone()` is slow, `there()` is not\n"}, unnamed=unnamed)
+
+    assert [(one.kind, one.file, one.line, one.text) for one in found] == [
+        (Kind.STALE, "a.md", 4, "gone() stands nowhere in the project")
+    ]
+    assert asked == [{"gone", "there"}]
