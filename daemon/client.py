@@ -165,13 +165,15 @@ class Client(Caller):
         path: str,
         *,
         paths: Sequence[str] = (),
+        memory: Sequence[str] = (),
         blobs: Sequence[str] = (),
         dry_run: bool = False,
         plan: str | None = None,
         progress: ProgressCallback | None = None,
     ) -> PurgeAnswer:
-        """Either ``paths`` or ``blobs``; ``plan``: that of the dry run that was agreed to."""
-        request = _given(path=path, paths=list(paths), blobs=list(blobs), dry_run=dry_run, plan=plan)
+        """One of ``paths``, ``memory`` (names of notes) and ``blobs``; ``plan``: that of the dry run that was agreed to."""
+        lists = {"paths": list(paths), "memory": list(memory), "blobs": list(blobs)}
+        request = _given(path=path, **lists, dry_run=dry_run, plan=plan)
         return cast("PurgeAnswer", self.call("purge", request, progress))
 
     def diff(self, path: str, a: str, b: str | None = None, *, paths: Sequence[str] = (), patch: bool = False) -> Items:

@@ -83,7 +83,12 @@ class MemoryDirectory:
 
     def __init__(self, home: Path, project: str, worktree: str = "") -> None:
         self.home = home
-        self.parts = (PROJECTS, id_of(project), *((WORKTREES, id_of(worktree)) if worktree else ()))
+        self.parts: tuple[str, ...] = (PROJECTS, id_of(project), *((WORKTREES, id_of(worktree)) if worktree else ()))
+
+    @property
+    def project(self) -> str:
+        """Whose it is."""
+        return self.parts[1]
 
     @property
     def path(self) -> Path:

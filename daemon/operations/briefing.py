@@ -13,13 +13,14 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+from openoxide.checkpoints import store
 from openoxide.checkpoints.model import Worktree
 from openoxide.daemon.operations.remembering import Place, place_in, place_of
 from openoxide.daemon.protocol import printable
 from openoxide.daemon.protocol.memories import ContextAnswer
 from openoxide.daemon.requests import Request, flag, optional_text, path, text
 from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, UsageError
-from openoxide.fileio import replace_file, write_errors
+from openoxide.fileio import fsync_folder, replace_file, write_errors
 from openoxide.memory.context import WAYS, Agent, Context, Notes, Way, context
 from openoxide.memory.gathering import DiskFiles, Places, places_from
 from openoxide.memory.hierarchy import options_from
@@ -113,25 +114,79 @@ def _maintain(service: Service, place: Place) -> None:
 def refresh(service: Service, project: str) -> None:
     """Write the generated files of a project anew, those that somebody asked for."""
     tree = next((tree.worktree for tree in service.trees() if tree.worktree.project == project), None)
-    for agent, way in WAYS.items():
-        if tree is None or way is not Way.FILE or not _generated(service, project, agent).exists():
-            continue
+    if tree is None:
+        return
+    for agent in _asked_for(service, project):
         try:
             _generate(service, place_in(service, tree), agent)
         except OpenOxideError as error:
             log.warning("what %s gets of a memory is not up to date: %s", agent.value, error)
 
 
-def _generate(service: Service, place: Place, agent: Agent) -> Path:
+def stale(service: Service, project: str) -> int:
+    """How many generated files of a project hold another text than its memory says now, or a part of one."""
+    place, agents = _any_place(service, project), _asked_for(service, project)
+    if place is None:
+        return len(agents)
+    return sum(
+        _beside(target).exists() or not target.exists() or target.read_bytes() != _text(place, agent)
+        for agent in agents
+        for target in (_generated(service, project, agent),)
+    )
+
+
+def generate_anew(service: Service, project: str) -> None:
+    """Let the generated files of a project hold nothing that its memory does not. Raises OpenOxideError where one cannot be
+    written; of a project without a tree they go, as nobody keeps them up to date.
+    """
+    place = _any_place(service, project)
+    for agent in _asked_for(service, project):
+        if place is not None:
+            _generate(service, place, agent)
+            continue
+        target = _generated(service, project, agent)
+        with write_errors(str(target)):
+            for file in (_beside(target), target):
+                file.unlink(missing_ok=True)
+            fsync_folder(target.parent)
+
+
+def _asked_for(service: Service, project: str) -> list[Agent]:
+    found = ((agent, _generated(service, project, agent)) for agent, way in WAYS.items() if way is Way.FILE)
+    return [agent for agent, target in found if target.exists() or _beside(target).exists()]
+
+
+def _any_place(service: Service, project: str) -> Place | None:
+    """The memory by way of a tree of its project, a watched one if there is any."""
+    with service.timeline.database.reading() as db:
+        trees = [tree for tree in store.worktrees(db) if tree.project == project and not tree.is_memory]
+    tree = min(trees, key=lambda tree: (not tree.watching, tree.id), default=None)
+    try:
+        return None if tree is None else place_in(service, tree)
+    except RefusedError:
+        return None
+
+
+def _text(place: Place, agent: Agent) -> bytes:
     found = context(agent, PurePath("/"), files=_NoFiles(), places=places_from({}, Path("/")), notes=_notes(place))
-    target = _generated(service, place.project, agent)
-    data = (found.memory.text if found.memory else "").encode("utf-8", "replace")
+    return (found.memory.text if found.memory else "").encode("utf-8", "replace")
+
+
+def _generate(service: Service, place: Place, agent: Agent) -> Path:
+    target, data = _generated(service, place.project, agent), _text(place, agent)
     with service.memories.generating, write_errors(str(target)), place.directory.opened(GENERATED, create=True):
+        # of a run that was killed, with what the notes said then
+        _beside(target).unlink(missing_ok=True)
         with suppress(FileNotFoundError):
             if target.read_bytes() == data:
                 return target
         replace_file(target, data)
     return target
+
+
+def _beside(target: Path) -> Path:
+    """Where it is written before it takes its place (fileio.replace_file)."""
+    return target.with_name(target.name + ".new")
 
 
 def _generated(service: Service, project: str, agent: Agent) -> Path:
