@@ -2,7 +2,7 @@
 
 Invariants: whoever holds the lock of a project's code may take that of its memory, never the other way round. A memory is
 known by its project, not by its directory: one that was deleted and made anew, or that moved with the home, goes on. It is
-nobody's project by itself, and nothing of it expires.
+nobody's project by itself, and nothing of it expires. It is paused while all watched trees of its project are.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import logging
 import os
 import stat
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from openoxide.checkpoints import rows, sight, store
 from openoxide.checkpoints.model import (
@@ -60,6 +60,22 @@ def is_mass(gone: int, before: int) -> bool:
     return gone > MASS_FILES or (gone > 1 and gone > before * MASS_SHARE)
 
 
+class Pause(NamedTuple):
+    """Until when one lasts; None: until somebody ends it."""
+
+    until_ms: int | None
+
+
+def pause_of(trees: Sequence[Worktree | None]) -> Pause | None:
+    """The pause of a memory whose project has these watched trees (None: one whose pause is over); None where it has none,
+    since one of them is recorded. It ends with the first of theirs. Pure.
+    """
+    paused = [tree for tree in trees if tree is not None and tree.paused_ms is not None]
+    if not trees or len(paused) < len(trees):
+        return None
+    return Pause(min((tree.paused_until_ms for tree in paused if tree.paused_until_ms is not None), default=None))
+
+
 class Memories:
     """The memories of a daemon's projects."""
 
@@ -101,6 +117,8 @@ class Memories:
                 watching=True, kind=MEMORY,
             )  # fmt: skip
             found = self._held[project] = self._service.take_up(self._registered(worktree))
+            with found.lock:
+                self._align(found)
             return found
 
     def _below(self, project: str) -> list[bytes]:
@@ -117,8 +135,9 @@ class Memories:
                     self._newborn.add(made.id)
                 return made
             there = replace(wanted, id=known.id)
-            if (known.root, known.dev, known.ino, known.watching) != (there.root, there.dev, there.ino, True):
-                store.adopt_root(db, there, now_ms)
+            if (known.root, known.dev, known.ino, known.watching) == (there.root, there.dev, there.ino, True):
+                return known
+            store.adopt_root(db, there, now_ms)
             return there
 
     def known(self, project: str) -> Worktree | None:
@@ -130,13 +149,52 @@ class Memories:
         return next((worktree for worktree in known if worktree.is_memory and worktree.project == project), None)
 
     def let_go_unused(self, project: str) -> None:
-        """Watch a memory no longer once no worktree of its project is watched; it stays where it is."""
+        """After a worktree of its project went, watch a memory no longer once none is watched; it stays where it is."""
         if any(tree.worktree.project == project for tree in self._service.trees()):
+            self.try_to_follow(project)
             return
         with self._lock:
             held = self._held.pop(project, None)
         if held is not None:
             self._service.let_go(held)
+
+    # pauses
+
+    def follow(self, project: str) -> None:
+        """After a tree of ``project`` was paused, or is not any more, or came or went: the same for its memory. What was done
+        until a pause is recorded before it, what was done in it after it. The caller may hold the lock of one of the trees.
+        """
+        memory = self.of(project)
+        if memory is None:
+            return
+        with memory.lock:
+            if self._pause(project) is not None and not memory.paused:
+                self._service.attach(memory)
+                memory.seal(Label(trigger=Trigger.QUIET, turn=memory.only_turn, only_if_changed=True))
+            self._align(memory)
+            if not memory.paused:
+                self._service.attach(memory)
+
+    def try_to_follow(self, project: str) -> None:
+        """As :meth:`follow`, where what is done to a tree does not fail for its memory."""
+        try:
+            self.follow(project)
+        except OpenOxideError as error:
+            log.warning("the memory of %s does not follow a pause: %s", project, error)
+
+    def _align(self, memory: Watched) -> None:
+        """As the trees say, who may have been stopped in the middle of telling it. The caller holds its lock."""
+        pause = self._pause(memory.worktree.project)
+        if pause is not None and (not memory.paused or memory.worktree.paused_until_ms != pause.until_ms):
+            # its end needs no clock of its own: that of a tree, or the heartbeat, is told of to both
+            memory.set_pause(memory.worktree.paused_ms or self._service.clock.now_ms(), pause.until_ms)
+        if pause is None and memory.paused:
+            memory.set_pause(None, None)
+
+    def _pause(self, project: str) -> Pause | None:
+        now_ms = self._service.clock.now_ms()
+        trees = [tree for tree in self._service.trees() if tree.worktree.project == project]
+        return pause_of([None if tree.pause_is_over(now_ms) else tree.worktree for tree in trees])
 
     # along with the code
 
@@ -148,7 +206,7 @@ class Memories:
         why = Trigger.QUIET if trigger is Trigger.REWIND else trigger
         try:
             memory = self.of(project)
-            if memory is None:
+            if memory is None or memory.paused:
                 return None
             with memory.lock:
                 self._service.attach(memory)
@@ -164,7 +222,7 @@ class Memories:
         """
         try:
             memory = self.of(project)
-            if memory is None:
+            if memory is None or memory.paused:
                 return
             with memory.lock:
                 self._service.attach(memory)

@@ -263,6 +263,8 @@ class Service:
             return
         if watched.pause_is_over(self.clock.now_ms()):
             watched.set_pause(None, None)
+            if not watched.worktree.is_memory:
+                self.memories.try_to_follow(watched.worktree.project)
         watched.require_recording()
         watched.start()
         try:

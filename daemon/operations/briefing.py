@@ -100,7 +100,7 @@ def _maintain(service: Service, place: Place) -> None:
     writing.
     """
     watched = service.memories.of(place.project)
-    if watched is None:
+    if watched is None or watched.paused:
         return
     with watched.lock:
         service.attach(watched)

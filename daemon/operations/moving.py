@@ -47,6 +47,7 @@ def move(service: Service, request: Request, report: Reporter) -> MoveAnswer:
         )
     moved, dropped = _change_places(service, old, root, identity)
     try:
+        service.memories.try_to_follow(moved.worktree.project)
         service.attach(moved, counting(report))
         newest = moved.newest()
     except BaseException:
@@ -227,6 +228,7 @@ def join(service: Service, request: Request, _report: Reporter) -> JoinAnswer:
         with watched.lock:
             if watched.worktree.project == second.project:
                 watched.worktree = replace(watched.worktree, project=first.project)
+    service.memories.try_to_follow(first.project)
     notes = _join_memories(service, first, second.project) if first.project != second.project else []
     return {"ok": True, "project": first.project, "roots": [shown(root) for root in roots], "notes": notes}
 

@@ -1,4 +1,6 @@
-"""``pause`` and ``unpause``: a stretch in which nothing of a worktree is recorded, and which is a gap until the end."""
+"""``pause`` and ``unpause``: a stretch in which nothing of a worktree is recorded, and which is a gap until the end. The memory
+of a project is paused with the last of its trees.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +34,7 @@ def pause(service: Service, request: Request, report: Reporter) -> PauseAnswer:
             service.attach(watched, counting(report))
             watched.seal(Label(trigger=Trigger.MANUAL, turn=watched.only_turn, only_if_changed=True))
         service.pause(watched, None if for_ms is None else service.clock.now_ms() + for_ms)
+        service.memories.follow(watched.worktree.project)
         return _answer(watched)
 
 
@@ -41,6 +44,8 @@ def unpause(service: Service, request: Request, report: Reporter) -> PauseAnswer
     with watched.lock:
         if watched.paused:
             watched.set_pause(None, None)
+        # before the tree, whose checkpoint tells where the memory stands
+        service.memories.follow(watched.worktree.project)
         service.attach(watched, counting(report))
         return _answer(watched)
 

@@ -48,6 +48,8 @@ def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
     watched, created = _registered(service, root)
     with watched.lock:
         try:
+            if created:
+                service.memories.try_to_follow(watched.worktree.project)
             with service.timeline.database.reading() as db:
                 likely = like(db, root) if created and watched.newest() is None else []
             service.attach(watched, counting(report))
