@@ -15,7 +15,7 @@ from openoxide.knobs import size
 
 if TYPE_CHECKING:
     from openoxide.daemon.protocol.health import UninstallAnswer
-    from openoxide.daemon.protocol.projects import SkipsObject, SurveyAnswer
+    from openoxide.daemon.protocol.projects import SkipsObject, SurveyAnswer, UnwatchAnswer
 
 
 def survey(answer: SurveyAnswer, *, verbose: bool = False) -> str:
@@ -39,9 +39,17 @@ def _to_copy(answer: SurveyAnswer) -> str:
     return f"is watched already; of {held} it has to copy {new if answer['new_files'] else 'nothing'}"
 
 
-def unwatched(answer: Mapping[str, Any]) -> str:
+def unwatched(answer: UnwatchAnswer) -> str:
     """That a tree is not watched any more, and what is left of a history that was deleted."""
     lines = [f"no longer watching {printable(answer['root'])}"]
+    if (notes := answer["memory"]) is not None:
+        them = f"its notes ({count(notes['files'], 'file')}) stay in {printable(notes['path'])}"
+        left = (
+            "their history is deleted too, and no project knows them: delete the folder above if you need them no more"
+        )
+        lines.append(
+            f"{them}; {left if notes['history_deleted'] else 'other worktrees of the project have them, and their history'}"
+        )
     if answer.get("remaining_bytes"):
         lines.append(
             f"{size(answer['remaining_bytes'])} of its history stay readable on disk, in packs that hold other projects' history"

@@ -39,7 +39,14 @@ if TYPE_CHECKING:
         RevertedAnswer,
         ToolAnswer,
     )
-    from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer, PauseAnswer, SurveyAnswer, WatchAnswer
+    from openoxide.daemon.protocol.projects import (
+        JoinAnswer,
+        MoveAnswer,
+        PauseAnswer,
+        SurveyAnswer,
+        UnwatchAnswer,
+        WatchAnswer,
+    )
     from openoxide.daemon.protocol.purges import PurgeAnswer
     from openoxide.daemon.protocol.rewinds import RewindAnswer
 
@@ -81,8 +88,9 @@ class Client(Caller):
     def survey(self, path: str, *, allow_broad: bool = False, progress: ProgressCallback | None = None) -> SurveyAnswer:
         return cast("SurveyAnswer", self.call("survey", {"path": path, "allow_broad": allow_broad}, progress))
 
-    def unwatch(self, path: str, *, delete_history: bool = False, dry_run: bool = False) -> dict[str, Any]:
-        return self.call("unwatch", {"path": path, "delete_history": delete_history, "dry_run": dry_run})
+    def unwatch(self, path: str, *, delete_history: bool = False, dry_run: bool = False) -> UnwatchAnswer:
+        request = {"path": path, "delete_history": delete_history, "dry_run": dry_run}
+        return cast("UnwatchAnswer", self.call("unwatch", request))
 
     def move_project(
         self,

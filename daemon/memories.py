@@ -31,7 +31,7 @@ from openoxide.checkpoints.timeline import Attribute, Beside
 from openoxide.checkpoints.tree import identity_of
 from openoxide.daemon.watched import Label, Watched, with_sure_writes, writer_between_windows
 from openoxide.db import Transaction
-from openoxide.errors import OpenOxideError
+from openoxide.errors import NotFoundError, OpenOxideError
 from openoxide.memory.directory import MemoryDirectory
 from openoxide.memory.search import Search
 from openoxide.memory.topics import Memory
@@ -128,7 +128,10 @@ class Memories:
     def _registered(self, wanted: Worktree) -> Worktree:
         now_ms = self._service.clock.now_ms()
         with self._service.timeline.database.writing() as db:
-            known = self._row(store.worktrees(db), wanted.project)
+            every = store.worktrees(db)
+            known = self._row(every, wanted.project)
+            if known is None and all(tree.is_memory or tree.project != wanted.project for tree in every):
+                raise NotFoundError("the project is not known any more", hint="`oxide-ctl watch` makes another one")
             if known is None:
                 made = store.insert_worktree(db, wanted, now_ms)
                 if wanted.project in self._absent:

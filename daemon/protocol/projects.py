@@ -24,6 +24,28 @@ class WatchAnswer(TypedDict):
     lookalikes: list[Lookalike]
 
 
+class LeftNotes(TypedDict):
+    """The notes of a project whose history is deleted: ``files`` of them stay at ``path``. ``history_deleted``: their
+    ``versions`` go, as no other worktree has the project.
+    """
+
+    path: str
+    files: int
+    versions: int
+    history_deleted: bool
+
+
+class UnwatchAnswer(TypedDict):
+    """``unwatch`` and its dry run. ``memory``: with ``--delete-history``, None where the project has no notes."""
+
+    ok: bool
+    root: str
+    checkpoints: int
+    history_deleted: bool
+    remaining_bytes: int
+    memory: LeftNotes | None
+
+
 class Lookalike(TypedDict):
     """Another root that seems to be the same project. ``reason``: recreated (another directory at this very root),
     same_directory, same_head or same_origin.

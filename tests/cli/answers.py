@@ -162,6 +162,8 @@ VERSION = {
     "sessions": ["s1"],
     "prompts": ["p1"],
     "operation": None,
+    "blob": None,
+    "reason": "",
 }
 INDEX = {
     "ok": True,

@@ -33,10 +33,21 @@ SURVEY = {
 
 
 def test_what_stays_of_a_deleted_history_is_said():
-    assert reports.unwatched({"root": "/src/app", "remaining_bytes": 0}) == "no longer watching /src/app"
-    told = reports.unwatched({"root": "/src/app", "remaining_bytes": 2048}).splitlines()[1]
+    gone = {"root": "/src/app", "remaining_bytes": 0, "memory": None}
+    assert reports.unwatched(gone) == "no longer watching /src/app"
+    told = reports.unwatched({**gone, "remaining_bytes": 2048}).splitlines()[1]
     assert told.startswith("2.0 KiB of its history stay readable on disk, in packs")
     assert told.endswith("`oxide-ctl uninstall` removes all")
+
+
+@pytest.mark.parametrize(
+    ("deleted", "said"), [(True, "their history is deleted too"), (False, "other worktrees of the project")]
+)
+def test_what_becomes_of_the_notes_of_a_deleted_history_is_said(deleted, said):
+    notes = {"path": "/h/projects/p/memory", "files": 2, "versions": 5, "history_deleted": deleted}
+    told = reports.unwatched({"root": "/src/app", "remaining_bytes": 0, "memory": notes}).splitlines()[1]
+    assert told.startswith("its notes (2 files) stay in /h/projects/p/memory; ")
+    assert said in told
 
 
 def test_a_survey_reads_as_a_short_page():
