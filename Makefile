@@ -24,7 +24,7 @@ help:
 	@echo "make demo    a real project damaged and brought back, compared byte for byte"
 	@echo "make faults  the fault sweeps at every call that changes something"
 	@echo "make bench   the figures beside git, restic, borg and others (ARGS=--large: 100,000 files too)"
-	@echo "make bench-job  the figures of the main job (ARGS=--never-misses: what watching costs)"
+	@echo "make bench-job  the figures of the main job (ARGS=--never-misses: what watching costs; --memory: what notes cost)"
 	@echo "make picture the terminal of the README, from a real run"
 	@echo "make lint    ruff, mypy, import-linter"
 	@echo "make clean   remove .venv and what the tools leave behind"

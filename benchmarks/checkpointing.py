@@ -61,7 +61,7 @@ def changes(daemon: Daemon, case: Case, corpus: Corpus, rounds: int, first: int 
         time.sleep(PAUSE_SECONDS)
         samples.append(_sample(daemon, case, corpus.chosen(1, number)[0], number))
         if number % PROBE_EVERY == 0:
-            syncs.append(_fdatasync_s(case.folder / "probe"))
+            syncs.append(fdatasync_s(case.folder / "probe"))
     return _summed_up(samples[WARM_UP:], syncs)
 
 
@@ -72,7 +72,7 @@ def without_changes(daemon: Daemon, case: Case, rounds: int) -> Measured:
         time.sleep(PAUSE_SECONDS)
         samples.append(_asked(daemon, str(case.tree), lambda: None, modified=0))
         if number % PROBE_EVERY == 0:
-            syncs.append(_fdatasync_s(case.folder / "probe"))
+            syncs.append(fdatasync_s(case.folder / "probe"))
     return _summed_up(samples[WARM_UP:], syncs)
 
 
@@ -124,7 +124,7 @@ def _asked(daemon: Daemon, tree: str, write: Callable[[], object], modified: int
     )
 
 
-def _fdatasync_s(path: Path) -> float:
+def fdatasync_s(path: Path) -> float:
     """What the disk takes for one durable append at that moment."""
     with path.open("ab", buffering=0) as file:
         file.write(bytes(PROBE_BYTES))

@@ -70,6 +70,11 @@ class Daemon:
             self._process.kill()
             self._process.wait()
 
+    def restart(self) -> None:
+        """End it, and start it again on the same home."""
+        self.stop()
+        self.__enter__()
+
     @property
     def pid(self) -> int:
         assert self._process is not None

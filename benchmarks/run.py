@@ -5,6 +5,7 @@
     python benchmarks/run.py --only rewind        one figure, printed and not kept
     python benchmarks/run.py --peers              beside other tools, as results/peers.*; --large: 100,000 files too
     python benchmarks/run.py --never-misses       what watching costs, as results/never-misses.*
+    python benchmarks/run.py --memory             what a project's notes cost, as results/memory.*
 
 Everything lies in a scratch folder that is removed at the end, with the daemons' homes and a HOME of its own. Linux
 only: it reads /proc and needs git, and strace for one row. The exit status is 1 when a figure could not be taken.
@@ -27,6 +28,7 @@ from typing import NamedTuple
 import capturing
 import checkpointing
 import hookcost
+import memoryjob
 import peerjob
 import pruning
 import rewinding
@@ -64,6 +66,7 @@ class Job(NamedTuple):
 MAIN = Job("main-job", "The main job: figures", (NOTE,), FIGURES)
 PEERS = Job("peers", "OpenOxide beside its peers: figures", peerjob.NOTES, peerjob.FIGURES)
 NEVER_MISSES = Job("never-misses", "It never misses a change: figures", steadyjob.NOTES, steadyjob.FIGURES)
+MEMORY = Job("memory", "Memory that every agent gets: figures", memoryjob.NOTES, memoryjob.FIGURES)
 TERMINATED = 128 + signal.SIGTERM
 
 
@@ -124,12 +127,14 @@ def _parser() -> argparse.ArgumentParser:
     jobs = parser.add_mutually_exclusive_group()
     jobs.add_argument("--peers", action="store_true", help="beside every other tool that is there")
     jobs.add_argument("--never-misses", action="store_true", help="what watching costs, at rest or with small changes")
+    jobs.add_argument("--memory", action="store_true", help="what a project's notes cost")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds, without the {LARGE:,} files; "
                         f"with --peers one round; with --never-misses without the {SMALL:,} files")  # fmt: skip
     parser.add_argument("--large", action="store_true", help=f"the {LARGE:,} files also with --quick or --peers")
     parser.add_argument("--only", nargs="+", metavar="FIGURE",
                         help=f"{' '.join(FIGURES)}; with --peers {' '.join(peerjob.FIGURES)}; "
-                        f"with --never-misses {' '.join(steadyjob.FIGURES)}")  # fmt: skip
+                        f"with --never-misses {' '.join(steadyjob.FIGURES)}; "
+                        f"with --memory {' '.join(memoryjob.FIGURES)}")  # fmt: skip
     parser.add_argument("--files", type=int, help="the size of every generated tree")
     parser.add_argument(
         "--source", type=Path, help="a real tree in the place of every generated one (with --peers --only first)"
@@ -153,6 +158,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _job(options: argparse.Namespace) -> Job:
+    if options.memory:
+        return MEMORY
     return PEERS if options.peers else NEVER_MISSES if options.never_misses else MAIN
 
 
@@ -165,6 +172,8 @@ def _tasks(workshop: Workshop, field: Field, stages: Stages, options: argparse.N
         return peerjob.tasks(workshop, field, options)
     if options.never_misses:
         return steadyjob.tasks(stages, options)
+    if options.memory:
+        return memoryjob.tasks(workshop, options)
     return _main_job(workshop, options)
 
 

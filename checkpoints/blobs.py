@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from openoxide.checkpoints import stored
+from openoxide.checkpoints import purging, stored
 from openoxide.checkpoints.frames import FRAME_BYTES, Frame, Place, compressor, make_frame
 from openoxide.checkpoints.hashing import Hasher, blob_hash
 from openoxide.checkpoints.leases import Leases
@@ -62,6 +62,7 @@ class Blobs:
         self.repacking, self.pruning = threading.Lock(), threading.Lock()
         with database.reading() as db:
             used, reserved = stored.used_packs(db), stored.reserved_packs(db)
+            purged = purging.pending_packs(db)
         # above all that a row, a file or the promise of an earlier start names: nothing is ever appended behind the
         # torn end that a crash left (docs/design.md, Pack format)
         first = max([*used, *taken_numbers(home.blobs), reserved], default=0) + 1
@@ -79,7 +80,8 @@ class Blobs:
             unnamed = set(self.packs.numbers()) - used
             gone = litter(database, self.packs, {number for number in unnamed if number <= reserved}, self.damaged)
             for number in unnamed:
-                if number in gone:
+                # one that a purge has to write anew, and that nothing needs any more, holds what was to go
+                if number in gone or number in purged:
                     self.packs.remove(number)
                 else:
                     self.packs.set_aside(number)

@@ -250,7 +250,11 @@ class Capture:
 
     def _is_plain(self, path: bytes, name: bytes, found: os.stat_result) -> bool:
         """Whether no rule has a say about an entry, in a directory where none has of most (Rules.has_no_say)."""
-        return found.st_size <= self._small and name not in RESERVED_NAMES and not self._entries.is_over_quota(path)
+        return (
+            found.st_size <= self._small
+            and name not in RESERVED_NAMES
+            and not self._entries.is_over_quota(path, found.st_size)
+        )
 
     def _is_as_recorded(self, path: bytes, found: os.stat_result, row: LiveRow, *, plain: bool) -> bool:
         # asked here for what is most of a tree: no value has to be made of its row (LiveRow)

@@ -15,6 +15,7 @@ from openoxide.checkpoints.ignore import Rules
 from openoxide.checkpoints.known import LiveStates, Moved, Placed
 from openoxide.checkpoints.live import LiveRow, unchanged
 from openoxide.checkpoints.model import ABSENT, SQLITE_SUFFIXES, Kind, Observed, SkipReason, skipped, split, sqlite_base
+from openoxide.checkpoints.overquota import LEAST_BYTES
 from openoxide.checkpoints.reading import Found, StoreBig, read_file, read_simple, read_unit
 from openoxide.checkpoints.staging import looks_like
 from openoxide.checkpoints.tree import GONE, Tree, identity, wall_ns
@@ -148,7 +149,7 @@ class Entries:
         reason = self.rules.skip_entry(path)
         if reason is not None or not stat.S_ISREG(found.st_mode):
             return reason
-        if self.is_over_quota(path):
+        if self.is_over_quota(path, found.st_size):
             return SkipReason.OVER_QUOTA
         if found.st_size > self.settings.max_file_bytes:
             return SkipReason.TOO_LARGE
@@ -156,10 +157,11 @@ class Entries:
             return SkipReason.IGNORED_LARGE
         return None
 
-    def is_over_quota(self, path: bytes) -> bool:
-        """Whether there is no room for a file; a database and its side files go together."""
+    def is_over_quota(self, path: bytes, size: int) -> bool:
+        """Whether there is no room for a file of so many bytes; the side files of a database go with it."""
         over = self.over_quota
-        return bool(over) and (path in over or sqlite_base(path) in over)
+        # what has become small since is recorded, as everything of that size is
+        return bool(over) and ((path in over and size >= LEAST_BYTES) or sqlite_base(path) in over)
 
     def _full_tree(self, path: bytes, found: os.stat_result, row: LiveRow | None) -> bytes | None:
         """The ignored directory tree that has no room for ``path``; what is recorded already stays recorded."""

@@ -15,8 +15,8 @@ from openoxide.db import Transaction
 
 _PREFIX = "over."
 _NAMES = "select worktree, path from path where id in ({})"
-# what is not there any more does not wait for room
-_PRESENT = "select p.id, p.worktree from path p join live l on l.path = p.id where l.kind <> ? and p.id in ({})"
+# what is not there any more does not wait for room, nor what has become small and is recorded again
+_WAITING = "select p.id, p.worktree from path p join live l on l.path = p.id where l.kind = ? and p.id in ({})"
 _LAST = "select blob from version where path = ? and blob is not null order by seq desc limit 1"
 _CARRIERS = """
 select l.path, coalesce(cast(f.stored as real) * b.size / nullif(f.raw, 0), 0)
@@ -26,10 +26,10 @@ join blob b on b.id = l.blob join frame f on f.id = b.frame where l.blob in ({})
 
 
 def left_out(db: Transaction) -> list[LeftOut]:
-    """Every path that is left out and there, of all worktrees."""
+    """Every path that is left out now, of all worktrees."""
     sizes = {int(path): size for path, size in meta.read(db, _PREFIX).items()}
     found = []
-    for path, worktree in batched(db, _PRESENT, (Kind.ABSENT.value,), [*sizes]):
+    for path, worktree in batched(db, _WAITING, (Kind.SKIPPED.value,), [*sizes]):
         last = raw(db).execute(_LAST, (path,)).fetchone()
         # one that no row names any more is nobody's: no number that a content has
         found.append(LeftOut(path, worktree, last[0] if last else -path, sizes[path]))

@@ -377,6 +377,10 @@ class Packs:
         # a new folder's name lies in the folder above
         fsync_folder(self.folder.parent)
         self.remove_aside(self.unfinished())
+        for name in os.listdir(self._packs.fd()):
+            # a pack that was being written anew without some of its contents (scrub.blank)
+            if _COPYING.fullmatch(name) and self._packs.holds(name):
+                os.unlink(name, dir_fd=self._packs.fd())
 
 
 class _Held:

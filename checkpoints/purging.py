@@ -281,6 +281,12 @@ def pending(db: Transaction) -> Pending | None:
     return Pending(packs=frozenset(int(key.removeprefix(_PACK)) for key in found if key.startswith(_PACK)))
 
 
+def pending_packs(db: Transaction) -> frozenset[int]:
+    """The packs that a purge has yet to write anew; none where nothing is left."""
+    left = pending(db)
+    return left.packs if left else frozenset()
+
+
 def settle(db: Transaction) -> None:
     """Nothing is left to be done."""
     raw(db).execute("delete from meta where key glob 'purge*'")

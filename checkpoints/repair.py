@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from openoxide.checkpoints import grafting, rebuilding, stored
+from openoxide.checkpoints import grafting, purging, rebuilding, stored
 from openoxide.checkpoints.affected import Affected, affected
 from openoxide.checkpoints.check import Problem, ProblemKind
 from openoxide.checkpoints.frames import Place
@@ -181,8 +181,10 @@ class Repairing:
             if self.write:
                 with fresh.looking() as db:
                     lost_places = stored.blob_places(db, newly_lost).values()
-                # the state before names them there, and a prune deletes a pack once no row of the new one does
-                for number in {place.pack for place, _, _ in lost_places if place.pack is not None}:
+                    purged = purging.pending_packs(db)
+                # the state before names them there, and a prune deletes a pack once no row of the new one does; where a purge
+                # has not finished, what it takes away must not stay
+                for number in {place.pack for place, _, _ in lost_places if place.pack is not None} - purged:
                     packs.keep_aside(number)
         finally:
             packs.close()

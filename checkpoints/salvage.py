@@ -64,6 +64,9 @@ class Salvage:
         """Every row that can be read, in no order that counts; columns that the table does not have are left out of its
         ``columns`` by :meth:`having`.
         """
+        if not table.columns:  # there is no such table: each of the statements would be refused
+            self.damaged.add(table.name)
+            return
         # the rows themselves: SQLite would rather read an index that has all columns, which is another copy
         indexed = " not indexed" if table.is_numbered else ""
         select = f"select {', '.join(table.columns)} from {table.name}{indexed}"  # noqa: S608 as everywhere here: names of ours

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from openoxide.checkpoints.frames import Span, blanked, spans, table_of
 from openoxide.checkpoints.hashing import HASH_BYTES
 from openoxide.checkpoints.model import BlobHash
-from openoxide.checkpoints.packs import BIG, Packs, pack_name
+from openoxide.checkpoints.packs import Packs, pack_name
 from openoxide.fileio import fsync_folder
 
 _NOBODY = BlobHash(bytes(HASH_BYTES))
@@ -74,7 +74,7 @@ def blank(file: Path, to: Path, goes: Goes, rest: Callable[[bytes], bytes]) -> N
     the bytes behind the last whole frame.
     """
     # what a crash leaves of this name is removed at the next start (Packs.prepare)
-    temporary = file.parent / BIG / f"{os.urandom(8).hex()}.tmp"
+    temporary = file.parent / f"{os.urandom(8).hex()}.tmp"
     try:
         with open(os.open(file, _READ), "rb") as source, open(temporary, "xb", opener=_private) as out:
             end = 0

@@ -38,26 +38,46 @@ def copy_database(file: Path, to: Path) -> None:
     """A durable copy of a database that others may be writing: by SQLite where it can read it, with its WAL taken in, else
     byte by byte with its WAL beside it. Raises OSError.
     """
+    # SQLite has the side files beside what a link leads to
+    file = Path(os.path.realpath(file))
     try:
-        _copy_by_sqlite(file, to)
+        if _holds_something(Path(f"{file}-journal")):
+            _copy_and_roll_back(file, to)
+        else:
+            _copy_by_sqlite(file, to)
     # it quotes what it read, and Python cannot decode the text of the error then
     except (sqlite3.Error, UnicodeDecodeError) as error:
         if "disk is full" in str(error):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
         for side in _SIDES:
             Path(f"{to}{side}").unlink(missing_ok=True)
-        for side in ("", "-wal"):
+        for side in ("", "-wal", "-journal"):
             if os.path.exists(f"{file}{side}"):
                 _copy(Path(f"{file}{side}"), Path(f"{to}{side}"))
     fsync_file(to)
     fsync_folder(to.parent)
 
 
+def _holds_something(side: Path) -> bool:
+    return side.exists() and side.stat().st_size > 0
+
+
+def _copy_and_roll_back(file: Path, to: Path) -> None:
+    """Whoever wrote was killed in a transaction, half of which is in the file (SQLite: File Locking And Concurrency, hot
+    journals): it is taken back in the copy.
+    """
+    _copy(file, to)
+    _copy(Path(f"{file}-journal"), Path(f"{to}-journal"))
+    with closing(sqlite3.connect(to)) as target:
+        # only a writer takes a transaction back, with its first look
+        target.execute("pragma journal_mode = delete").fetchone()
+        target.execute("select count(*) from sqlite_master").fetchone()
+
+
 def _copy_by_sqlite(file: Path, to: Path) -> None:
     os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    wal = Path(f"{file}-wal")
     # else SQLite would make side files beside a database that nobody has open
-    alone = "" if wal.exists() and wal.stat().st_size else "&immutable=1"
+    alone = "" if _holds_something(Path(f"{file}-wal")) else "&immutable=1"
     uri = f"{file.absolute().as_uri()}?mode=ro{alone}"
     with closing(sqlite3.connect(uri, uri=True)) as source, closing(sqlite3.connect(to)) as target:
         source.backup(target)

@@ -72,6 +72,7 @@ COMMANDS = {
     "memory history": Entry("memory", "history", "list versions of the memory, and who wrote them"),
     "memory blame": Entry("memory", "blame", "tell for each line who wrote it"),
     "memory revert": Entry("memory", "revert", "bring a file of the memory back"),
+    "memory promote": Entry("memory", "promote", "make the notes of a worktree the project's"),
     "memory lint": Entry("memory", "lint", "look for what is wrong with the memory"),
     "uninstall": Entry("uninstall", "uninstall", "remove everything of ours"),
     "turn begin": Entry("windows", "turn_begin", "declare that an agent's turn begins"),

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
         BlameAnswer,
         ContextAnswer,
         HitItem,
+        KeptNotes,
         LintAnswer,
         MassDeletion,
         MemoryIndexAnswer,
         MemoryStatus,
         MemoryWritten,
         NoteVersion,
+        PromotedAnswer,
         RevertedAnswer,
         TopicItem,
     )
@@ -38,7 +40,17 @@ def index(answer: MemoryIndexAnswer) -> str:
 
 def topics(items: Sequence[TopicItem]) -> str:
     """One line a topic."""
-    rows = [(printable(i["name"]), size(i["size_bytes"]), printable(i["description"] or i["title"])) for i in items]
+    # of the project unless it is said: a daemon of an earlier day does not say
+    own = {i["name"] for i in items if i.get("layer") == "worktree"}
+    rows = [
+        (
+            printable(i["name"]),
+            size(i["size_bytes"]),
+            *(["of this worktree" if i["name"] in own else ""] if 0 < len(own) < len(items) else []),
+            printable(i["description"] or i["title"]),
+        )
+        for i in items
+    ]
     return table(rows, right=(1,)) or "no topics"
 
 
@@ -61,6 +73,31 @@ def reverted(answer: RevertedAnswer) -> str:
     lines = [written(one) for one in answer["written"]]
     lines += [f"left: {one['name']}  ({printable(one['reason'])})" for one in answer["left"]]
     return "\n".join(lines) or "nothing to bring back"
+
+
+def promoted(answer: PromotedAnswer) -> str:
+    """What became of each topic, or would."""
+    words = {"added": "new", "same": "there already", "both": "lines of both", "refused": "left"}
+    rows = [
+        (
+            words.get(item["became"], item["became"]),
+            printable(item["name"]),
+            _remarks(item["reason"] if item["became"] == "refused" else "", "in the trash there" * item["retired"]),
+        )
+        for item in answer["items"]
+    ]
+    head = f"{'would come from' if answer['dry_run'] else 'from'} {printable(answer['root'] or answer['path'])}"
+    return "\n".join([head, *([table(rows)] if rows else ["  nothing"]), *map(printable, answer["notes"])])
+
+
+def unread(item: KeptNotes) -> str:
+    """Notes that nobody reads any more, and what brings them back."""
+    if not item["worktree"]:
+        whose = "the project's, which no worktree reads"
+    else:
+        why = "is gone" if item["reason"] == "gone" else "has others by memory.worktrees"
+        whose = f"{printable(item['root'] or 'worktree ' + item['worktree'])} {why}"
+    return f"{count(item['files'], 'file')}, {whose}; `{item['command']}`"
 
 
 def versions(items: Sequence[NoteVersion], zone: tzinfo | None = None) -> str:
@@ -142,7 +179,8 @@ def status(item: MemoryStatus, zone: tzinfo | None = None) -> list[tuple[str, st
     """A project's memory as fields of its status."""
     reason = f" ({item['reason']})" if item["reason"] else ""
     state = "" if item["state"] == "watching" else f", {item['state']}{reason}"
-    held = f"{count(item['files'], 'file')}, {size(item['bytes'])}{state}; {item['path']}"
+    policy = f", {item['policy']}" if item.get("policy", "shared") != "shared" else ""
+    held = f"{count(item['files'], 'file')}, {size(item['bytes'])}{policy}{state}; {item['path']}"
     warning = [("index", item["warning"])] if item["warning"] else []
     gone = [("deleted", _deletion(one, zone)) for one in item["deletions"]]
     return [("notes", held), *warning, *gone]

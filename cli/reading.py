@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from openoxide.daemon.client import Client
-from openoxide.errors import StoreDamagedError, StoreReadOnlyError
+from openoxide.errors import OpenOxideError, StoreDamagedError, StoreFullError, StoreReadOnlyError
 
 if TYPE_CHECKING:
     from openoxide.daemon.protocol import ProgressCallback
@@ -27,8 +27,8 @@ class ReadingClient(Client):
     def call(self, name: str, request: Mapping[str, Any], progress: ProgressCallback | None = None) -> dict[str, Any]:
         try:
             return super().call(name, request, progress)
-        except StoreReadOnlyError:
-            answer = self._look(name, request, NOTE)
+        except (StoreReadOnlyError, StoreFullError) as error:
+            answer = self._look_instead(name, request, error)
         except StoreDamagedError:
             if name != "check":
                 raise
@@ -40,8 +40,8 @@ class ReadingClient(Client):
     def call_bytes(self, name: str, request: Mapping[str, Any]) -> bytes:
         try:
             return super().call_bytes(name, request)
-        except StoreReadOnlyError:
-            answer = self._look(name, request, NOTE)
+        except (StoreReadOnlyError, StoreFullError) as error:
+            answer = self._look_instead(name, request, error)
             assert isinstance(answer, bytes)
             return answer
 
@@ -50,6 +50,15 @@ class ReadingClient(Client):
         from openoxide.daemon import offline  # noqa: PLC0415 half of the daemon comes with it
 
         return offline.repair(os.environ, dry_run=dry_run, report=progress or (lambda _: None))
+
+    def _look_instead(self, name: str, request: Mapping[str, Any], error: OpenOxideError) -> dict[str, Any] | bytes:
+        """The answer without the daemon that could not start. Raises ``error`` where one runs, or for a command that writes."""
+        if isinstance(error, StoreFullError):
+            from openoxide.daemon import offline  # noqa: PLC0415 half of the daemon comes with it
+
+            if name not in offline.ANSWERABLE or self.runs():
+                raise error
+        return self._look(name, request, NOTE)
 
     def _look(self, name: str, request: Mapping[str, Any], note: str) -> dict[str, Any] | bytes:
         from openoxide.daemon import offline  # noqa: PLC0415 half of the daemon comes with it

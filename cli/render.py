@@ -230,12 +230,13 @@ def _worktree(item: WorktreeStatus, now: datetime) -> list[str]:
 
 
 def _memory(item: WorktreeStatus) -> list[tuple[str, str]]:
-    memory = item.get("memory")  # a daemon of an earlier day does not say
-    if not memory:
+    # a daemon of an earlier day does not say
+    memory, unread = item.get("memory"), item.get("unread_memories")
+    if not memory and not unread:
         return []
     from openoxide.cli import notes  # noqa: PLC0415 it needs what stands here, and few projects have one
 
-    return notes.status(memory)
+    return [*(notes.status(memory) if memory else []), *(("unread notes", notes.unread(one)) for one in unread or ())]
 
 
 def _tree(item: WorktreeStatus) -> str:

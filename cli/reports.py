@@ -15,7 +15,7 @@ from openoxide.knobs import size
 
 if TYPE_CHECKING:
     from openoxide.daemon.protocol.health import UninstallAnswer
-    from openoxide.daemon.protocol.projects import SkipsObject, SurveyAnswer, UnwatchAnswer
+    from openoxide.daemon.protocol.projects import LeftNotes, SkipsObject, SurveyAnswer, UnwatchAnswer
 
 
 def survey(answer: SurveyAnswer, *, verbose: bool = False) -> str:
@@ -42,20 +42,26 @@ def _to_copy(answer: SurveyAnswer) -> str:
 def unwatched(answer: UnwatchAnswer) -> str:
     """That a tree is not watched any more, and what is left of a history that was deleted."""
     lines = [f"no longer watching {printable(answer['root'])}"]
-    if (notes := answer["memory"]) is not None:
-        them = f"its notes ({count(notes['files'], 'file')}) stay in {printable(notes['path'])}"
-        left = (
-            "their history is deleted too, and no project knows them: delete the folder above if you need them no more"
-        )
-        lines.append(
-            f"{them}; {left if notes['history_deleted'] else 'other worktrees of the project have them, and their history'}"
-        )
+    lines += map(_left_notes, answer["memories"])
     if answer.get("remaining_bytes"):
         lines.append(
             f"{size(answer['remaining_bytes'])} of its history stay readable on disk, in packs that hold other projects' history"
             " too: no command shows them any more, and nothing rewrites such a pack yet; `oxide-ctl uninstall` removes all"
         )
     return "\n".join(lines)
+
+
+def _left_notes(notes: LeftNotes) -> str:
+    whose = "its own notes" if notes["worktree"] else "its notes"
+    if not notes["history_deleted"]:
+        left = "other worktrees of the project have them, and their history"
+    elif notes["command"] is not None:
+        left = f"their history is deleted too; `{notes['command']}` makes them the project's"
+    else:
+        left = (
+            "their history is deleted too, and no project knows them: delete the folder above if you need them no more"
+        )
+    return f"{whose} ({count(notes['files'], 'file')}) stay in {printable(notes['path'])}; {left}"
 
 
 _LIKENESS = {

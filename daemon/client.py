@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         MemoryFile,
         MemoryIndexAnswer,
         MemoryWritten,
+        PromotedAnswer,
         RevertedAnswer,
         ToolAnswer,
     )
@@ -417,6 +418,11 @@ class Client(Caller):
     ) -> RevertedAnswer:
         request = _given(path=path, name=name, version=version, gone=gone)
         return cast("RevertedAnswer", self.call("memory_revert", request))
+
+    def memory_promote(self, path: str, *, worktree: str | None = None, dry_run: bool = False) -> PromotedAnswer:
+        """``worktree``: the id or the root of the one whose notes become the project's."""
+        request = _given(path=path, dry_run=dry_run, **{"from": worktree})
+        return cast("PromotedAnswer", self.call("memory_promote", request))
 
     def operations(self, path: str, *, limit: int | None = None) -> Items:
         return cast("Items", self.call("operations", _given(path=path, limit=limit)))

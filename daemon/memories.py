@@ -1,8 +1,10 @@
-"""The memory of each project as a worktree of its own: found, taken up, sealed along with the code, and given its windows.
+"""Each memory as a worktree of its own: found, taken up, sealed along with the code, and given its windows.
 
-Invariants: whoever holds the lock of a project's code may take that of its memory, never the other way round. A memory is
-known by its project, not by its directory: one that was deleted and made anew, or that moved with the home, goes on. It is
-nobody's project by itself, and nothing of it expires. It is paused while all watched trees of its project are.
+A project has one, and by ``memory.worktrees`` a worktree of it has one of its own, alone or on top of the project's. Invariants:
+whoever holds the lock of a tree of code may take that of a memory, never the other way round, and never those of two. A memory
+is known by whose it is, which is where it lies below the home: one that was deleted and made anew, or that moved with the home,
+goes on. It is nobody's project by itself, and nothing of it expires. It is paused while all watched trees that read it are
+(daemon/pauses.py).
 """
 
 from __future__ import annotations
@@ -12,10 +14,13 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from openoxide.checkpoints import rows, sight, store
+from openoxide.checkpoints import journal, rows, sight, store
 from openoxide.checkpoints.model import (
     MEMORY,
     BlobHash,
@@ -29,12 +34,18 @@ from openoxide.checkpoints.model import (
 )
 from openoxide.checkpoints.timeline import Attribute, Beside
 from openoxide.checkpoints.tree import identity_of
+from openoxide.daemon.pauses import align, try_to_follow_readers
 from openoxide.daemon.watched import Label, Watched, with_sure_writes, writer_between_windows
 from openoxide.db import Transaction
 from openoxide.errors import NotFoundError, OpenOxideError
-from openoxide.memory.directory import MemoryDirectory
+from openoxide.memory.directory import MEMORY as FOLDER
+from openoxide.memory.directory import PROJECTS, MemoryDirectory
+from openoxide.memory.index import LoadedIndex, load_index
+from openoxide.memory.layered import memory_of
+from openoxide.memory.naming import INDEX
 from openoxide.memory.search import Search
 from openoxide.memory.topics import Memory
+from openoxide.memory.worktrees import Layers, Policy, layers
 from openoxide.settings import Settings
 
 if TYPE_CHECKING:
@@ -60,20 +71,10 @@ def is_mass(gone: int, before: int) -> bool:
     return gone > MASS_FILES or (gone > 1 and gone > before * MASS_SHARE)
 
 
-class Pause(NamedTuple):
-    """Until when one lasts; None: until somebody ends it."""
-
-    until_ms: int | None
-
-
-def pause_of(trees: Sequence[Worktree | None]) -> Pause | None:
-    """The pause of a memory whose project has these watched trees (None: one whose pause is over); None where it has none,
-    since one of them is recorded. It ends with the first of theirs. Pure.
-    """
-    paused = [tree for tree in trees if tree is not None and tree.paused_ms is not None]
-    if not trees or len(paused) < len(trees):
-        return None
-    return Pause(min((tree.paused_until_ms for tree in paused if tree.paused_until_ms is not None), default=None))
+def whose(root: bytes) -> tuple[str, str]:
+    """The project of the memory with this root, and the worktree that has it of its own (empty: it is the project's). Pure."""
+    *_, above, one, _ = os.fsdecode(root).split("/")
+    return (one, "") if above == PROJECTS else (os.fsdecode(root).split("/")[-4], one)
 
 
 class Memories:
@@ -82,59 +83,107 @@ class Memories:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._lock = threading.Lock()
-        self._held: dict[str, Watched] = {}
-        self._searches: dict[str, Search] = {}
-        self._absent: set[str] = set()  # projects that were looked at and had none
+        self._held: dict[bytes, Watched] = {}  # by root
+        self._searches: dict[Path, Search] = {}
+        self._absent: set[bytes] = set()  # roots that were looked at and were not there
         self._newborn: set[int] = set()  # worktrees that came to be since
+        self._over: set[bytes] = set()  # roots whose index was told of: it does not load whole
         self.generating = threading.Lock()  # whoever holds it asks for no other
 
-    def directory(self, project: str) -> MemoryDirectory:
-        """Where the memory of ``project`` is, or will be."""
-        return MemoryDirectory(self._service.home.folder, project)
+    def policy(self, tree: Worktree) -> Policy:
+        """Which memory a worktree of a project has."""
+        settings = self._service.settings
+        first = tree.root
+        if settings.projects:
+            with self._service.timeline.database.reading() as db:
+                known = [w.root for w in store.worktrees(db) if w.project == tree.project and not w.is_memory]
+            first = known[0] if known else first
+        return Policy(settings.worktrees_of(tree.root, first))
 
-    def notes(self, project: str) -> Memory:
-        """What reads and writes it."""
-        return Memory(self.directory(project), self._service.clock)
+    def layers(self, tree: Worktree) -> Layers:
+        """Where the memory of a worktree is, or will be, and what is read below it."""
+        return layers(self._service.home.folder, tree.project, str(tree.id), self.policy(tree))
 
-    def of(self, project: str) -> Watched | None:
-        """The watched memory of ``project``, None while it has none. Not to be called with a memory's lock held."""
-        root = os.path.join(os.path.realpath(os.fsencode(self._service.home.folder)), *self._below(project))
+    def directory(self, project: str, worktree: str = "") -> MemoryDirectory:
+        """Where the memory of ``project`` is, or will be, or what a worktree of it has of its own."""
+        return MemoryDirectory(self._service.home.folder, project, worktree)
+
+    def notes(self, tree: Worktree) -> Memory:
+        """What reads and writes the memory of a worktree."""
+        return memory_of(self.layers(tree), self._service.clock)
+
+    def of(self, directory: MemoryDirectory) -> Watched | None:
+        """The watched memory in ``directory``, None while there is none. Not to be called with a memory's lock held."""
+        root = self._root(directory)
         try:
             if not stat.S_ISDIR(os.lstat(root).st_mode):
                 return None
             identity = identity_of(root)
         except OSError:
-            self._absent.add(project)
+            self._absent.add(root)
             return None
         with self._lock:
-            held = self._held.get(project)
+            held = self._held.get(root)
             if held is not None and not held.released:
-                if held.worktree.root == root and held.identity.same_as(identity):
+                if held.identity.same_as(identity):
                     return held
                 self._service.let_go(held)
             worktree = Worktree(
-                id=0, project=project, root=root, dev=identity.dev, ino=identity.ino, birth_ns=identity.birth_ns,
-                watching=True, kind=MEMORY,
+                id=0, project=directory.project, root=root, dev=identity.dev, ino=identity.ino,
+                birth_ns=identity.birth_ns, watching=True, kind=MEMORY,
             )  # fmt: skip
-            found = self._held[project] = self._service.take_up(self._registered(worktree))
+            found = self._held[root] = self._service.take_up(self._registered(worktree))
             with found.lock:
-                self._align(found)
-            return found
+                align(self._service, found)
+        self.look_at_index_soon(root)
+        return found
 
-    def _below(self, project: str) -> list[bytes]:
-        directory = self.directory(project)
-        return [os.fsencode(part) for part in directory.path.relative_to(directory.home).parts]
+    def own(self, tree: Worktree) -> Watched | None:
+        """The watched memory that a worktree writes to, None while there is none."""
+        return self.of(self.layers(tree).own)
+
+    def read_by(self, tree: Worktree) -> list[Watched]:
+        """Every watched memory that a worktree reads, its own first."""
+        return [memory for directory in self.layers(tree).both if (memory := self.of(directory)) is not None]
+
+    def by_row(self, memory: int) -> Watched | None:
+        """The watched memory with this row, whoever reads it by now; None where it is gone."""
+        with self._service.timeline.database.reading() as db:
+            row = next((worktree for worktree in store.worktrees(db) if worktree.id == memory), None)
+        found = self.of(self.directory(*whose(row.root))) if row is not None else None
+        return found if found is not None and found.worktree.id == memory else None
+
+    def unsettled(self) -> list[Watched]:
+        """The memories with an operation that a crash has left open, whoever reads them by now."""
+        with self._service.timeline.database.reading() as db:
+            open_ = [w.id for w in store.worktrees(db) if w.is_memory and journal.open_operations(db, w.id)]
+        return [memory for row in open_ if (memory := self.by_row(row)) is not None]
+
+    def readers(self, memory: Worktree) -> list[Watched]:
+        """The watched trees that read a memory."""
+        trees = [tree for tree in self._service.trees() if tree.worktree.project == memory.project]
+        # by whose it is: a row has the root of then until it is taken up, though the home has moved
+        ours = whose(memory.root)
+        return [
+            tree
+            for tree in trees
+            if any((directory.project, directory.worktree) == ours for directory in self.layers(tree.worktree).both)
+        ]
+
+    def _root(self, directory: MemoryDirectory) -> bytes:
+        below = [os.fsencode(part) for part in (*directory.parts, FOLDER)]
+        return os.path.join(os.path.realpath(os.fsencode(directory.home)), *below)
 
     def _registered(self, wanted: Worktree) -> Worktree:
         now_ms = self._service.clock.now_ms()
         with self._service.timeline.database.writing() as db:
             every = store.worktrees(db)
-            known = self._row(every, wanted.project)
+            known = self._row(every, wanted.root)
             if known is None and all(tree.is_memory or tree.project != wanted.project for tree in every):
                 raise NotFoundError("the project is not known any more", hint="`oxide-ctl watch` makes another one")
             if known is None:
                 made = store.insert_worktree(db, wanted, now_ms)
-                if wanted.project in self._absent:
+                if wanted.root in self._absent:
                     self._newborn.add(made.id)
                 return made
             there = replace(wanted, id=known.id)
@@ -143,95 +192,62 @@ class Memories:
             store.adopt_root(db, there, now_ms)
             return there
 
-    def known(self, project: str) -> Worktree | None:
-        """The memory of ``project`` as it was last recorded, whether it is there or not."""
+    def known(self, directory: MemoryDirectory) -> Worktree | None:
+        """The memory in ``directory`` as it was last recorded, whether it is there or not."""
         with self._service.timeline.database.reading() as db:
-            return self._row(store.worktrees(db), project)
+            return self._row(store.worktrees(db), self._root(directory))
 
-    def _row(self, known: list[Worktree], project: str) -> Worktree | None:
-        return next((worktree for worktree in known if worktree.is_memory and worktree.project == project), None)
+    def _row(self, known: Sequence[Worktree], root: bytes) -> Worktree | None:
+        return next((w for w in known if w.is_memory and whose(w.root) == whose(root)), None)
 
     def let_go_unused(self, project: str) -> None:
-        """After a worktree of its project went, watch a memory no longer once none is watched; it stays where it is."""
-        if any(tree.worktree.project == project for tree in self._service.trees()):
-            self.try_to_follow(project)
-            return
-        with self._lock:
-            held = self._held.pop(project, None)
-        if held is not None:
-            self._service.let_go(held)
-
-    # pauses
-
-    def follow(self, project: str) -> None:
-        """After a tree of ``project`` was paused, or is not any more, or came or went: the same for its memory. What was done
-        until a pause is recorded before it, what was done in it after it. The caller may hold the lock of one of the trees.
+        """Watch the memories of a project no longer that none of its watched worktrees reads; they stay where they are. The
+        others are paused as those that are left are.
         """
-        memory = self.of(project)
-        if memory is None:
-            return
-        with memory.lock:
-            if self._pause(project) is not None and not memory.paused:
-                self._service.attach(memory)
-                memory.seal(Label(trigger=Trigger.QUIET, turn=memory.only_turn, only_if_changed=True))
-            self._align(memory)
-            if not memory.paused:
-                self._service.attach(memory)
-
-    def try_to_follow(self, project: str) -> None:
-        """As :meth:`follow`, where what is done to a tree does not fail for its memory."""
-        try:
-            self.follow(project)
-        except OpenOxideError as error:
-            log.warning("the memory of %s does not follow a pause: %s", project, error)
-
-    def _align(self, memory: Watched) -> None:
-        """As the trees say, who may have been stopped in the middle of telling it. The caller holds its lock."""
-        pause = self._pause(memory.worktree.project)
-        if pause is not None and (not memory.paused or memory.worktree.paused_until_ms != pause.until_ms):
-            # its end needs no clock of its own: that of a tree, or the heartbeat, is told of to both
-            memory.set_pause(memory.worktree.paused_ms or self._service.clock.now_ms(), pause.until_ms)
-        if pause is None and memory.paused:
-            memory.set_pause(None, None)
-
-    def _pause(self, project: str) -> Pause | None:
-        now_ms = self._service.clock.now_ms()
-        trees = [tree for tree in self._service.trees() if tree.worktree.project == project]
-        return pause_of([None if tree.pause_is_over(now_ms) else tree.worktree for tree in trees])
+        with self._lock:
+            held = [memory for memory in self._held.values() if memory.worktree.project == project]
+        for memory in held:
+            if self.readers(memory.worktree):
+                try_to_follow_readers(self._service, memory)
+                continue
+            with self._lock:
+                self._held.pop(memory.worktree.root, None)
+            self._service.let_go(memory)
 
     # along with the code
 
-    def seal(self, project: str, trigger: Trigger) -> Beside | None:
-        """Record what has changed in the memory, with a checkpoint of its own if anything did; where it stands then. None
-        where there is none, or where that cannot be known: the code's checkpoint does not fail for it.
+    def seal(self, tree: Worktree, trigger: Trigger) -> Beside | None:
+        """Record what has changed in the memory that ``tree`` writes, with a checkpoint of its own if anything did; where it
+        stands then. None where there is none, or where that cannot be known: the code's checkpoint does not fail for it.
         """
         # only what an operation did itself to a memory is told of as an operation's
         why = Trigger.QUIET if trigger is Trigger.REWIND else trigger
         try:
-            memory = self.of(project)
+            memory = self.own(tree)
             if memory is None or memory.paused:
                 return None
             with memory.lock:
                 self._service.attach(memory)
-                sealed = memory.seal(Label(trigger=why, turn=memory.only_turn, only_if_changed=True))
+                seq = memory.seal_changes(Label(trigger=why, turn=memory.only_turn, only_if_changed=True))
         except OpenOxideError as error:
-            log.warning("the memory of %s is not part of this checkpoint: %s", project, error)
+            log.warning("the memory of %s is not part of this checkpoint: %s", tree.project, error)
             return None
-        return Beside(memory.worktree.id, sealed.seq)
+        return Beside(memory.worktree.id, seq)
 
-    def sync(self, project: str) -> None:
-        """Let exactly the windows of the project's trees be open in its memory, after recording what was done until now. The
-        caller may hold the lock of one of the trees.
+    def sync(self, tree: Worktree) -> None:
+        """Let exactly the windows of the trees that read it be open in each memory of ``tree``, after recording what was done
+        until now. The caller may hold the lock of one of the trees.
         """
-        try:
-            memory = self.of(project)
-            if memory is None or memory.paused:
-                return
-            with memory.lock:
-                self._service.attach(memory)
-                self._sync(memory)
-        except OpenOxideError as error:
-            log.warning("who writes the memory of %s is not known: %s", project, error)
+        for directory in self.layers(tree).both:
+            try:
+                memory = self.of(directory)
+                if memory is None or memory.paused:
+                    continue
+                with memory.lock:
+                    self._service.attach(memory)
+                    self._sync(memory)
+            except OpenOxideError as error:
+                log.warning("who writes the memory of %s is not known: %s", tree.project, error)
 
     def greet(self, memory: Watched) -> Attribute | None:
         """Who made all that is in a memory which is watched from now on: one that came to be since it was looked for is of
@@ -245,8 +261,7 @@ class Memories:
         return writer_between_windows(memory.windows)
 
     def _wanted(self, memory: Watched) -> dict[_Key, Window]:
-        trees = [tree for tree in self._service.trees() if tree.worktree.project == memory.worktree.project]
-        return {_key(window): window for tree in trees for window in tree.windows}
+        return {_key(window): window for tree in self.readers(memory.worktree) for window in tree.windows}
 
     def _begin(self, memory: Watched, window: Window, seq: int) -> None:
         parent = None if window.kind is WindowKind.TURN else self._turn(memory, window)
@@ -269,11 +284,13 @@ class Memories:
         turns = [w.id for w in known if w.kind is WindowKind.TURN and w.prompt == tool.prompt]
         return turns[-1] if turns else None
 
-    def wrote(self, project: str, tool: Window, writes: Mapping[bytes, BlobHash]) -> None:
-        """What ``tool``, a call in one of the project's trees that now ends, wrote into the memory is surely its own."""
-        memory = self.of(project) if writes else None
-        if memory is None:
-            return
+    def wrote(self, tree: Worktree, tool: Window, writes: Mapping[bytes, Mapping[bytes, BlobHash]]) -> None:
+        """What ``tool``, a call in ``tree`` that now ends, wrote into its memories (by root) is surely its own."""
+        for memory in self.read_by(tree) if writes else ():
+            if memory.worktree.root in writes:
+                self._wrote(memory, tool, writes[memory.worktree.root])
+
+    def _wrote(self, memory: Watched, tool: Window, writes: Mapping[bytes, BlobHash]) -> None:
         with memory.lock:
             self._service.attach(memory)
             ours = next((window for window in memory.windows if _key(window) == _key(tool)), None)
@@ -283,19 +300,35 @@ class Memories:
             by = with_sure_writes(ours, writes, writer_between_windows(memory.windows))
             memory.seal(Label(trigger=Trigger.TOOL, turn=memory.only_turn, only_if_changed=True), by)
 
-    def searching(self, project: str, clean: Callable[[str], str]) -> Search:
-        """What searches the memory of ``project``; it is kept, since it reads only what changed."""
+    def searching(self, directory: MemoryDirectory, clean: Callable[[str], str]) -> Search:
+        """What searches the memory in ``directory``; it is kept, since it reads only what changed."""
         with self._lock:
-            if project not in self._searches:
-                self._searches[project] = Search(self.directory(project), clean)
-            return self._searches[project]
+            if directory.path not in self._searches:
+                self._searches[directory.path] = Search(directory, clean)
+            return self._searches[directory.path]
 
-    def root(self, project: str) -> bytes | None:
-        """Where the memory is that is watched; None where there is none."""
-        memory = self.of(project)
-        return None if memory is None else memory.worktree.root
+    def roots(self, tree: Worktree) -> list[bytes]:
+        """Where the memories are that are watched of what a worktree reads."""
+        return [memory.worktree.root for memory in self.read_by(tree)]
 
     # what is to be told
+
+    def look_at_index_soon(self, root: bytes) -> None:
+        """Have the log say within a moment when the index of a memory is over its limit, whoever wrote it. Cheap."""
+        self._service.background.submit(f"index {os.fsdecode(root)}", partial(self._look_at_index, root))
+
+    def _look_at_index(self, root: bytes) -> None:
+        directory = self.directory(*whose(root))
+        index = LoadedIndex()
+        with suppress(OpenOxideError):  # a link in its place: `memory lint` and `status` say so
+            index = load_index(directory.index().data)
+        if not index.warning:
+            self._over.discard(root)
+        elif root not in self._over:  # else it would be told with each line that is added
+            self._over.add(root)
+            # no word of it: a line of a note may hold a secret
+            text = "memory.index_over: no agent gets line %d of %d of %s and what follows it; `oxide-ctl memory index` has more"
+            log.warning(text, index.first_cut, index.lines, directory.path / INDEX)
 
     def look_at(self, worktree: Worktree, sealed: Checkpoint) -> None:
         """Pin the state before ``sealed`` where that lost many files at once, and nobody asked for it."""

@@ -18,7 +18,7 @@ from openoxide.daemon.operations.checking import MOST_PROBLEMS, told_problem
 from openoxide.daemon.protocol import ProgressCallback, printable
 from openoxide.daemon.protocol.health import RepairAnswer
 from openoxide.db import Database
-from openoxide.errors import NotFoundError, StoreFullError, StoreReadOnlyError
+from openoxide.errors import NotFoundError, RefusedError, StoreFullError, StoreReadOnlyError
 from openoxide.fileio import fsync_folder, write_errors
 from openoxide.paths import Home
 
@@ -29,6 +29,7 @@ def repair(home: Home, *, dry_run: bool, report: ProgressCallback) -> RepairAnsw
     """
     if not home.timeline_db.exists() and not swapping.is_waiting(home.timeline_db):
         raise NotFoundError(f"{home.folder} holds no store", hint="there is nothing to repair")
+    _require_file(home.timeline_db, dry_run=dry_run)
     if dry_run:
         with tempfile.TemporaryDirectory(prefix="openoxide-") as folder:
             return _made(home, Path(folder), report, write=False)[0]
@@ -39,6 +40,20 @@ def repair(home: Home, *, dry_run: bool, report: ProgressCallback) -> RepairAnsw
             return _repaired(home, report)
     finally:
         instance.close()
+
+
+def _require_file(file: Path, *, dry_run: bool) -> None:
+    """Raises RefusedError where something else stands in its place: a FIFO would be waited for, and what a link leads to is
+    not to be replaced.
+    """
+    real = Path(os.path.realpath(file))
+    if real.exists() and not real.is_file():
+        raise RefusedError(f"{file} is no regular file", hint="move it away, and bring the home back from a backup")
+    if file.is_symlink() and not dry_run:
+        raise RefusedError(
+            f"{file} is a link to {real}",
+            hint=f"`oxide-ctl stop`, then move it and its {real.name}-wal, if there is one, into {file.parent}, and try again",
+        )
 
 
 def _repaired(home: Home, report: ProgressCallback) -> RepairAnswer:

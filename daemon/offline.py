@@ -84,6 +84,8 @@ def restore_home(request: dict[str, Any], report: Callable[[dict[str, Any]], Non
 @contextmanager
 def _database(file: Path) -> Iterator[Database]:
     """The database, read where it lies; from a copy where a WAL would have to be taken in and cannot."""
+    # SQLite has the WAL beside what a link leads to
+    file = Path(os.path.realpath(file))
     wal = file.with_name(file.name + "-wal")
     if not wal.exists() or not wal.stat().st_size:
         yield Database(file, read_only=True, immutable=True)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from openoxide.errors import FailedError, StoreFullError
+from openoxide.errors import FULL_HINT, FailedError, StoreFullError
 from openoxide.fileio import fsync_folder, write_all
 
 log = logging.getLogger(__name__)
@@ -107,8 +107,10 @@ class Reserve:
         except (StoreFullError, FailedError) as error:
             # SQLite calls it an I/O error where its -shm finds no room (os_unix.c, unixOpenSharedMemory)
             is_full = isinstance(error, StoreFullError) or self.free_bytes() < _NOTHING_BYTES
-            if not is_full or not self.release():
+            if not is_full:
                 raise
+            if not self.release():
+                raise StoreFullError("the disk that holds the store is full", hint=FULL_HINT) from error
         try:
             return work()
         except BaseException:

@@ -24,6 +24,7 @@ from openoxide.daemon.operations import (
     measuring,
     moving,
     pausing,
+    promoting,
     pruning,
     purging,
     recalling,
@@ -115,6 +116,7 @@ DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "memory_history": reviewing.history,
     "memory_blame": reviewing.blame,
     "memory_revert": reviewing.revert,
+    "memory_promote": promoting.promoting,
 }
 
 READING = frozenset({*LOOKING, "rewind", "undo", "redo", "settle"})

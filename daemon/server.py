@@ -435,8 +435,13 @@ def _event(name: str, data: bytes) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), data)
 
 
-def _dumps(value: Any) -> bytes:
-    return json.dumps(value).encode()
+def _dumps(value: Mapping[str, Any]) -> bytes:
+    return f"{{{', '.join(f'{json.dumps(key)}: {_member(item)}' for key, item in value.items())}}}".encode()
+
+
+def _member(value: Any) -> str:
+    # an item at a time: json lets no other thread run until it is done, and 20,000 checkpoints are 150 ms
+    return f"[{', '.join(map(json.dumps, value))}]" if isinstance(value, list) else json.dumps(value)
 
 
 def _error_answer(error: OpenOxideError, status: int | None = None) -> _Answer:

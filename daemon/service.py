@@ -30,6 +30,7 @@ from openoxide.daemon.operations.hooking import take_up
 from openoxide.daemon.operations.looking import View, holds, is_broad
 from openoxide.daemon.operations.settling import settle_at_start
 from openoxide.daemon.operations.sweeping import sweep_ended
+from openoxide.daemon.pauses import try_to_follow
 from openoxide.daemon.queues import Queues
 from openoxide.daemon.quiet import QuietSealer
 from openoxide.daemon.reserve import Reserve
@@ -93,10 +94,10 @@ class Service:
         known.sort(key=lambda w: -(last.created_at_ms if (last := newest[w.id]) else 0))
         for worktree in known:
             self.attach_soon(self.take_up(worktree))
-        for project in dict.fromkeys(worktree.project for worktree in known):
-            # behind their code: a rewind of both is settled by the code's
-            if (memory := self.memories.of(project)) is not None:
-                self.attach_soon(memory)
+        # behind their code: a rewind of both is settled by the code's
+        memories = [memory for tree in known for memory in self.memories.read_by(tree)] + self.memories.unsettled()
+        for memory in {memory.worktree.id: memory for memory in memories}.values():
+            self.attach_soon(memory)
         self.background.submit("spool", partial(take_up, self))
         self.background.submit("purge", self.finish_purge)
         with self.timeline.database.reading() as db:
@@ -179,7 +180,7 @@ class Service:
     def _beside(self, worktree: int, trigger: Trigger) -> Beside | None:
         with self._lock:
             watched = self._watched.get(worktree)
-        return None if watched is None else self.memories.seal(watched.worktree.project, trigger)
+        return None if watched is None else self.memories.seal(watched.worktree, trigger)
 
     def find(self, path: bytes) -> Watched:
         """The innermost watched worktree that holds ``path``. Raises NotFoundError."""
@@ -264,7 +265,7 @@ class Service:
         if watched.pause_is_over(self.clock.now_ms()):
             watched.set_pause(None, None)
             if not watched.worktree.is_memory:
-                self.memories.try_to_follow(watched.worktree.project)
+                try_to_follow(self, watched.worktree)
         watched.require_recording()
         watched.start()
         try:
@@ -315,6 +316,8 @@ class Service:
             watched = self._watched.get(worktree)
         if watched is not None and watched.watch.pending > RECORD_PATHS:
             self.background.submit(f"record {worktree}", partial(self._record_ahead, watched))
+        if watched is not None and watched.worktree.is_memory:
+            self.memories.look_at_index_soon(watched.worktree.root)
 
     def _record_ahead(self, watched: Watched) -> None:
         if watched.attached:
@@ -333,7 +336,7 @@ class Service:
             self._sealer.changed(worktree.id)
         if worktree.is_memory:
             self.memories.look_at(worktree, checkpoint)
-            self.background.submit(f"context {worktree.project}", partial(refresh, self, worktree.project))
+            self.background.submit(f"context {worktree.id}", partial(refresh, self, worktree))
         for listener in list(self.on_sealed):
             listener(worktree, checkpoint)
 

@@ -231,15 +231,30 @@ class Watched:
         for changes and there are none. ``also``: paths to look at whatever the watcher says; ``placed``: what a rewind
         has just put there. Of a tree that is not watched whole somebody's own checkpoint looks at everything.
         """
+        sealed = self._seal_changes(label, attribute, also, placed) or self.newest()
+        assert sealed is not None, "without a checkpoint every seal is a change"
+        return sealed
+
+    def seal_changes(self, label: Label) -> int:
+        """As :meth:`seal`, for whoever needs the position alone: where nothing changed no checkpoint is read. The caller
+        holds the lock.
+        """
+        sealed = self._seal_changes(label, None, (), None)
+        return self._timeline.head(self.worktree.id).seq if sealed is None else sealed.seq
+
+    def _seal_changes(
+        self,
+        label: Label,
+        attribute: Attribute | None,
+        also: Collection[bytes],
+        placed: Mapping[bytes, Placed] | None,
+    ) -> Checkpoint | None:
         with self.lock:
             if self.polled and label.trigger is Trigger.MANUAL and (sealed := self.full_pass(label)) is not None:
                 return sealed
             sealed = self._take_in(label, attribute, also, placed, automatic=label.trigger is Trigger.QUIET)
-            if sealed is None:
-                unchanged = self.newest()
-                assert unchanged is not None, "without a checkpoint every seal is a change"
-                return unchanged
-        self._on_sealed(self.worktree, sealed)
+        if sealed is not None:
+            self._on_sealed(self.worktree, sealed)
         return sealed
 
     def _take_in(

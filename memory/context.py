@@ -55,13 +55,17 @@ HOOK_CAP = 9_500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """The memory as values. ``names`` are its files besides the index; ``known`` are values that never leave it."""
+    """The memory as values. ``names`` are its files besides the index; ``known`` are values that never leave it; ``file`` is
+    where it is generated for an agent that reads a file; ``below`` is where the files are that are not in ``path``.
+    """
 
     path: str
     project: str
     index: bytes
     names: Sequence[str] = ()
     known: Collection[str] = ()
+    file: str = ""
+    below: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +115,8 @@ def context(
     """
     cwd = files.real(cwd)
     file = None if file is None else files.real(cwd / file)
-    gathering = Gathering(files)
+    # measured: these two give a file again that another folder links to
+    gathering = Gathering(files, by_name=agent in (Agent.CODEX, Agent.OPENCODE))
     way = WAYS[agent]
     match agent:
         case Agent.CLAUDE:
@@ -129,7 +134,9 @@ def context(
         case _:
             assert_never(agent)
     memory = None if notes is None or not notes.index.strip() else given(agent, way, notes)
-    sources = [*gathering.sources, *([_source(notes, memory)] if notes and memory else [])]
+    # a configuration that names the generated file: it is the memory, and given once
+    sources = [one for one in gathering.sources if not notes or one.path != notes.file]
+    sources += [_source(notes, memory)] if notes and memory else []
     return Context(agent=agent, cwd=str(cwd), sources=tuple(sources), skipped=tuple(gathering.skipped), memory=memory)
 
 
@@ -137,7 +144,11 @@ def _claude_way(options: ClaudeOptions, places: Places, notes: Notes | None) -> 
     place = options.memory_directory
     led_to = str(places.home / place[2:]) if place.startswith("~/") else place
     leads_here = (
-        options.memory_enabled and notes is not None and bool(place) and PurePath(led_to) == PurePath(notes.path)
+        options.memory_enabled
+        and notes is not None
+        and not notes.below  # of two it would load one
+        and bool(place)
+        and PurePath(led_to) == PurePath(notes.path)
     )
     return Way.NATIVE if leads_here else Way.HOOK
 
@@ -204,6 +215,8 @@ def rendered(notes: Notes, found: LoadedIndex, unlisted: Sequence[str]) -> str:
         found.text.replace(END, END.replace("-----", "- - -")),
         END,
     ]
+    if notes.below:
+        lines.insert(2, f"A file that is not there is in {notes.below}; to change one, write it to the first folder.")
     lines += [found.warning] if found.warning else []
     lines += [f"Files that the index does not name: {_some(unlisted)}"] if unlisted else []
     return "\n".join(lines) + "\n"

@@ -29,6 +29,7 @@ EVERYTHING = -1  # a writer compares whole files, however long
 MOST_FILES = 10_000
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_GROWTH_BYTES = 64 << 10  # between a look at a file and its last byte
 # O_NONBLOCK: to open a FIFO waits for a writer (fifo(7)); it changes nothing for a regular file
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRONG_KIND = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR})
@@ -83,12 +84,8 @@ class MemoryDirectory:
 
     def __init__(self, home: Path, project: str, worktree: str = "") -> None:
         self.home = home
-        self.parts: tuple[str, ...] = (PROJECTS, id_of(project), *((WORKTREES, id_of(worktree)) if worktree else ()))
-
-    @property
-    def project(self) -> str:
-        """Whose it is."""
-        return self.parts[1]
+        self.project, self.worktree = project, worktree
+        self.parts = (PROJECTS, id_of(project), *((WORKTREES, id_of(worktree)) if worktree else ()))
 
     @property
     def path(self) -> Path:
@@ -202,10 +199,12 @@ def read_at(folder: int, last: str, name: str, most: int = MOST_READ_BYTES) -> R
 def content(fd: int, most: int = -1) -> bytes | None:
     """What an open regular file holds, up to ``most`` bytes of it; None for anything else."""
     # before a file object is made of it: that raises for a directory
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    seen = os.fstat(fd)
+    if not stat.S_ISREG(seen.st_mode):
         return None
     with open(fd, "rb", closefd=False) as file:
-        return file.read(most)
+        # room for `most` is room for 4 MB, most often for nothing
+        return file.read(min(most, seen.st_size + _GROWTH_BYTES))
 
 
 def _odd(name: str) -> RefusedError:

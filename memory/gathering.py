@@ -57,7 +57,7 @@ class Files(Protocol):
         """At most MOST_INSTRUCTION_BYTES of a regular file, None for anything else."""
 
     def names(self, folder: PurePath) -> list[str]:
-        """What is in a folder, sorted; nothing for anything else."""
+        """What is in a folder, in the order of the file system, as agents see it; nothing for anything else."""
 
     def real(self, path: PurePath) -> PurePath:
         """The path without links: what tells that two names are one file."""
@@ -80,7 +80,7 @@ class DiskFiles:
 
     def names(self, folder: PurePath) -> list[str]:
         try:
-            return sorted(os.listdir(folder))
+            return os.listdir(folder)
         except OSError:
             return []
 
@@ -116,9 +116,10 @@ def places_from(environ: Mapping[str, str], home: Path, platform: str = sys.plat
 
 @dataclass(slots=True)
 class Gathering:
-    """Collects. A file is given once, under the first name that leads to it."""
+    """Collects. A file is given once, under the first name that leads to it; ``by_name``: once under each."""
 
     files: Files
+    by_name: bool = False
     sources: list[Source] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     seen: set[PurePath] = field(default_factory=set)
@@ -131,7 +132,7 @@ class Gathering:
 
     def take(self, path: PurePath) -> Raw | None:
         """A file that was not taken before; None for one that is not there, is too long or was."""
-        real = self.files.real(path)
+        real = path if self.by_name else self.files.real(path)
         if real in self.seen:
             return None
         raw = self.files.read(path)
@@ -156,7 +157,7 @@ def root_of(files: Files, cwd: PurePath, markers: tuple[str, ...] = (".git",)) -
 
 
 def below(files: Files, folder: PurePath, suffix: str, seen: set[PurePath] | None = None) -> Iterator[PurePath]:
-    """The files below a folder whose names end so, in the order of their paths; a folder that links back is entered once."""
+    """The files below a folder whose names end so, as they lie there; a folder that links back is entered once."""
     seen = set() if seen is None else seen
     # a folder of rules may be linked into itself
     real = files.real(folder)
@@ -167,5 +168,5 @@ def below(files: Files, folder: PurePath, suffix: str, seen: set[PurePath] | Non
         path = folder / name
         if name.endswith(suffix) and files.read(path) is not None:
             yield path
-        elif not name.startswith("."):
+        else:
             yield from below(files, path, suffix, seen)

@@ -15,13 +15,14 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Any
 
-from openoxide.memory.gathering import Files, Gathering, Level, Places, Source, below, down_to
-from openoxide.memory.imports import follow
-from openoxide.memory.markdown import decoded, page_of, without_comments
-from openoxide.memory.rules import matches, paths_of
+from openoxide.memory.gathering import Files, Gathering, Level, Places, Source, below, down_to, root_of
+from openoxide.memory.imports import follow, instructions, is_text
+from openoxide.memory.markdown import decoded, page_of
+from openoxide.memory.rules import applies, matches, paths_of
 
 OUTSIDE = "it lies outside the working directory and was not approved"
 EXCLUDED = "claudeMdExcludes names it"
+NO_TEXT = "Claude Code imports no file with such an ending"
 
 
 class AgentsFiles(str, Enum):
@@ -48,22 +49,22 @@ def options_from(files: Files, places: Places, cwd: PurePath) -> ClaudeOptions:
     """The options of the settings files; of those that say the same thing the closest to the project counts, above all of
     them the managed ones. Lists add up.
     """
-    layers = (
-        places.claude / "settings.json",
-        cwd / ".claude/settings.json",
-        cwd / ".claude/settings.local.json",
-        places.managed / "managed-settings.json",
-    )
+    user, managed = places.claude / "settings.json", places.managed / "managed-settings.json"
+    root = root_of(files, cwd) or cwd
+    # measured: of the repository's root the local settings count, and the shared ones do not
+    local = dict.fromkeys(folder / ".claude/settings.local.json" for folder in (root, cwd))
     merged: dict[str, Any] = {}
     excludes: list[str] = []
-    for settings in [_object(files, path) for path in layers]:
+    for path in (user, cwd / ".claude/settings.json", *local, managed):
+        settings = _object(files, path)
         named = settings.get("claudeMdExcludes")
         excludes += [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
         plugin: Any = settings.get("pluginConfigs")
         for key in ("agents-md@builtin", "options"):
             plugin = plugin.get(key) if isinstance(plugin, dict) else None
         merged |= {key: value for key, value in settings.items() if key.startswith("autoMemory")}
-        merged |= plugin if isinstance(plugin, dict) else {}
+        # a project does not configure plugins
+        merged |= plugin if isinstance(plugin, dict) and path in (user, managed) else {}
     wanted, place = merged.get("instructionFiles"), merged.get("autoMemoryDirectory")
     return ClaudeOptions(
         excludes=tuple(excludes),
@@ -111,14 +112,20 @@ class ClaudeFiles:
     def _folder(self, folder: PurePath, why: str = "") -> None:
         self._one(folder / "CLAUDE.md", Level.PROJECT, why)
         self._one(folder / ".claude/CLAUDE.md", Level.PROJECT, why)
+        # at the start rules come before the local file, later behind it: measured
+        if why:
+            self._one(folder / "CLAUDE.local.md", Level.LOCAL, why)
         self._rules(folder / ".claude/rules", Level.RULES, None, why)
-        self._one(folder / "CLAUDE.local.md", Level.LOCAL, why)
+        if not why:
+            self._one(folder / "CLAUDE.local.md", Level.LOCAL, why)
 
     def _agents_files(self, way: list[PurePath], why: str = "") -> None:
         found = [folder / "AGENTS.md" for folder in way if self._files.read(folder / "AGENTS.md") is not None]
         mode = self._options.agents_files
-        hidden_by = self._own_file(down_to(self._cwd)) if mode is AgentsFiles.FALLBACK else None
+        on_way = self._own_file(down_to(self._cwd)) if mode is AgentsFiles.FALLBACK else None
         for path in found:
+            # below the working directory a CLAUDE.md hides that of its own folder alone
+            hidden_by = on_way or (self._own_file([path.parent]) if mode is AgentsFiles.FALLBACK else None)
             if mode is AgentsFiles.NEVER:
                 self._gathering.skip(path, "the setting instructionFiles leaves it out")
             elif hidden_by is not None:
@@ -136,18 +143,24 @@ class ClaudeFiles:
                     if self._is_excluded(path) or path == self._places.claude / "CLAUDE.md"
                     else self._files.read(path)
                 )
-                if raw is not None and raw.data.strip():
+                if raw is not None and instructions(decoded(raw.data)).strip():
                     return path
         return None
 
     def _for_file(self, file: PurePath, way: list[PurePath]) -> None:
         why = f"{file} is read"
-        nested = [folder for folder in down_to(file.parent) if folder not in way and folder.is_relative_to(self._cwd)]
+        # what is read elsewhere brings nothing, not even a rule of a folder above both
+        if not file.is_relative_to(self._cwd):
+            return
+        nested = [folder for folder in down_to(file.parent) if folder not in way]
         for folder in nested:
             self._folder(folder, why)
         self._agents_files(nested, why)
         self._rules(self._places.claude / "rules", Level.USER, (file, self._cwd), why)
         for folder in [*way, *nested]:
+            # the home's own are the user's, and count from the working directory
+            if folder / ".claude" == self._places.claude:
+                continue
             self._rules(folder / ".claude/rules", Level.RULES, (file, folder), why)
 
     def _rules(self, folder: PurePath, level: Level, reading: tuple[PurePath, PurePath] | None, why: str = "") -> None:
@@ -155,12 +168,12 @@ class ClaudeFiles:
         for path in below(self._files, folder, ".md"):
             raw = self._files.read(path)
             patterns = paths_of(page_of(decoded(raw.data if raw else b"")))
-            if reading is None:
-                if not patterns:
-                    self._one(path, level, why)
-                continue
-            file, base = reading
-            if patterns and file.is_relative_to(base) and matches(patterns, file.relative_to(base).as_posix()):
+            if reading is None and not patterns:
+                self._one(path, level, why)
+            elif reading is None and raw is not None and not self._is_excluded(path):
+                # measured: what a rule imports is given at the start, whether the rule applies or not
+                self._imports(path, instructions(decoded(raw.data)), level)
+            elif reading is not None and patterns and applies(patterns, reading[0].relative_to(reading[1]).as_posix()):
                 self._one(path, level, why)
 
     def _one(self, path: PurePath, level: Level, why: str = "") -> None:
@@ -169,20 +182,23 @@ class ClaudeFiles:
             if self._files.read(path) is not None:
                 self._gathering.skip(path, EXCLUDED)
             return
-        # an empty file is given to nobody, and hides no AGENTS.md
         raw = self._gathering.take(path)
-        if raw is None or not raw.data.strip():
+        text = instructions(decoded(raw.data)) if raw else ""
+        # one that says nothing to a model is given to nobody, and hides no AGENTS.md
+        if raw is None or not text.strip():
             return
-        text = decoded(raw.data)
-        # the globs of a rule are for the client, not for the model
-        text = without_comments(page_of(text).body if "rules" in path.parts[:-1] else text).strip("\n")
         self._gathering.sources.append(Source(path=str(path), level=level, text=text, size=raw.size, why=why))
+        self._imports(path, text, level)
+
+    def _imports(self, path: PurePath, text: str, level: Level) -> None:
         follow(self._gathering, path, text, level, home=self._places.home, allowed=self._allowed(level))
 
     def _allowed(self, level: Level) -> Callable[[PurePath], str]:
         def refusal(target: PurePath) -> str:
             if self._is_excluded(target) and level is not Level.MANAGED:
                 return EXCLUDED
+            if not is_text(target):
+                return NO_TEXT
             # by the real path: a link inside may lead outside
             inside = self._files.real(target).is_relative_to(self._files.real(self._cwd))
             trusted = level in (Level.MANAGED, Level.USER) or self._options.outside_imports

@@ -19,6 +19,7 @@ NEAR_LINES, NEAR_UNITS = 180, 22_500  # told before anything is lost
 GONE_MARK = " (file gone)"
 
 _SHOWN = 80
+_PIECE = 16 << 10
 _ENTRY = re.compile(r"\s*[-*+]\s+\[(?P<title>[^\]]*)\]\((?P<target><[^>]*>|[^)\s]*)\)(?:\s*[-–—:]+\s*(?P<hook>.*))?")
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|#|/")
 
@@ -56,7 +57,9 @@ class Entry:
 
 def units(text: str) -> int:
     """The length of a text as JavaScript counts it, in UTF-16 units."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+    # in pieces: of a megabyte the room for it would take longer than to fill it
+    pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+    return sum(len(piece.encode("utf-16-le", "surrogatepass")) for piece in pieces) // 2
 
 
 def load_index(raw: bytes, most_lines: int = MOST_LINES, most_units: int = MOST_UNITS) -> LoadedIndex:
@@ -66,29 +69,43 @@ def load_index(raw: bytes, most_lines: int = MOST_LINES, most_units: int = MOST_
 
 def body_of(raw: bytes) -> str:
     """What counts of these bytes: without frontmatter, block comments, and blank lines around."""
-    return without_comments(page_of(decoded(raw)).body).strip("\n")
+    # bytes are sooner looked through and cut than text, and one byte sooner than four
+    body = page_of(decoded(raw.rstrip(b"\n"))).body
+    return (without_comments(body) if b"<" in raw and b"<!--" in raw else body).strip("\n")
 
 
 def loaded(body: str, most_lines: int = MOST_LINES, most_units: int = MOST_UNITS) -> LoadedIndex:
     """What an agent is given of a body."""
-    lines = body.split("\n") if body else []
-    total = units(body)
-    if len(lines) <= most_lines and total <= most_units:
-        return LoadedIndex(text=body, lines=len(lines), units=total, loaded_lines=len(lines))
+    count, total = body.count("\n") + 1 if body else 0, units(body)
+    if count <= most_lines and total <= most_units:
+        return LoadedIndex(text=body, lines=count, units=total, loaded_lines=count)
+    lines = _first_lines(body, most_lines + 1)
     kept = _fitting(lines[:most_lines], most_units)
     text = "\n".join(lines[:kept])
     if not kept:
         # a first line that is too long by itself: better a piece of it than nothing
         text = lines[0].encode("utf-16-le", "surrogatepass")[: most_units * 2].decode("utf-16-le", "ignore")
+    over = [f"{count} lines (limit: {most_lines})"] if count > most_lines else []
+    over += [f"{total} characters (limit: {most_units})"] if total > most_units else []
     return LoadedIndex(
         text=text,
-        warning=_warning(lines, total, kept, most_lines, most_units),
-        lines=len(lines),
+        warning=_warning(over, count - kept, count, lines[kept].strip()),
+        lines=count,
         units=total,
         loaded_lines=kept,
         first_cut=kept + 1,
         first_cut_text=lines[kept],
     )
+
+
+def _first_lines(text: str, most: int) -> list[str]:
+    """At most so many: of a megabyte nobody needs each line, nor a copy of the rest."""
+    end = -1
+    for _ in range(most):
+        end = text.find("\n", end + 1)
+        if end < 0:
+            return text.split("\n")
+    return text[:end].split("\n")
 
 
 def _fitting(lines: Sequence[str], most_units: int) -> int:
@@ -102,13 +119,10 @@ def _fitting(lines: Sequence[str], most_units: int) -> int:
     return len(lines)
 
 
-def _warning(lines: Sequence[str], total: int, kept: int, most_lines: int, most_units: int) -> str:
-    over = [f"{len(lines)} lines (limit: {most_lines})"] if len(lines) > most_lines else []
-    over += [f"{total} characters (limit: {most_units})"] if total > most_units else []
-    first = lines[kept].strip()
+def _warning(over: Sequence[str], cut: int, count: int, first: str) -> str:
     return (
-        f"WARNING: {INDEX} is {' and '.join(over)}. Only part of it was loaded: {len(lines) - kept} of {len(lines)} lines "
-        f"were cut off, starting at line {kept + 1} ({first[:_SHOWN]}{'…' if len(first) > _SHOWN else ''})"
+        f"WARNING: {INDEX} is {' and '.join(over)}. Only part of it was loaded: {cut} of {count} lines "
+        f"were cut off, starting at line {count - cut + 1} ({first[:_SHOWN]}{'…' if len(first) > _SHOWN else ''})"
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import PurePath
 
 from openoxide.errors import RefusedError
@@ -29,6 +30,8 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
+# a listing judges each name again, before each search
+@lru_cache(maxsize=4_096)
 def parts_of(name: str) -> tuple[str, ...]:
     """The parts of a name of a file in the memory, as they are written. Raises RefusedError with the reason."""
     # judged in its normal form and kept in its own: a file that came from macOS is called as it is called

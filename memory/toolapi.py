@@ -64,7 +64,7 @@ class MemoryTool:
         name = _name(path)
         if name and self._is_file(name):
             return self._view_file(path, name, command.get("view_range"))
-        listing = self._memory.directory.listing()
+        listing = self._memory.listing()
         if name and name not in listing.folders:
             raise _missing(path, "Please provide a valid path.")
         if command.get("view_range") is not None:
@@ -164,7 +164,7 @@ class MemoryTool:
 
     def _is_file(self, name: str) -> bool:
         parts_of(name)
-        return name in self._memory.directory.listing().names
+        return name in self._memory.listing().names
 
     def _existing(self, path: str, more: str = "") -> str:
         name = _name(path)

@@ -13,7 +13,7 @@ from functools import reduce
 from itertools import count
 
 from openoxide.clock import Clock
-from openoxide.errors import ConflictError, NotFoundError, RefusedError
+from openoxide.errors import ConflictError, NotFoundError
 from openoxide.memory import secrets
 from openoxide.memory.directory import EVERYTHING, MOST_READ_BYTES, Listing, MemoryDirectory
 from openoxide.memory.editing import (
@@ -24,7 +24,6 @@ from openoxide.memory.editing import (
     doubts,
     edited,
     keep_both,
-    normalised,
     refuse_twice,
     require,
     sha256,
@@ -33,7 +32,8 @@ from openoxide.memory.editing import (
 )
 from openoxide.memory.index import LoadedIndex, load_index, title_from
 from openoxide.memory.markdown import decoded, page_of
-from openoxide.memory.naming import INDEX, SUFFIX, clash, is_topic, parts_of, topic_of
+from openoxide.memory.naming import INDEX, SUFFIX, is_topic, parts_of, topic_of
+from openoxide.memory.refusals import refuse_clash, refuse_copy, refuse_secrets
 from openoxide.memory.trash import TRASH_MS, Reason, Trashed, trashed
 from openoxide.memory.upkeep import (
     Change,
@@ -99,10 +99,21 @@ class Memory:
 
     def load_index(self) -> LoadedIndex:
         """What an agent gets of MEMORY.md at the start of a session."""
-        return load_index(self.directory.index().data)
+        return load_index(self.index())
+
+    def index(self) -> bytes:
+        """The bytes of MEMORY.md, none where there is none."""
+        return self.directory.index().data
+
+    def listing(self) -> Listing:
+        """Every file that is read."""
+        return self.directory.listing()
 
     def topics(self) -> list[Topic]:
         """Every topic by name, the index not among them."""
+        return self._own_topics()
+
+    def _own_topics(self) -> list[Topic]:
         return [
             self._topic(file.name, file.size, file.mtime_ns)
             for file in self.directory.listing().files
@@ -133,8 +144,20 @@ class Memory:
         """A text without the secrets in it: what is shown to agents, exported, or shared."""
         return secrets.redact(text, self._known)
 
+    def refuse(self, name: str, text: str, expect: str, before: str = "") -> None:
+        """Raises RefusedError where :meth:`write` would."""
+        self.refuse_place(name, text, expect)
+        refuse_secrets(name, text, before, self._known)
+
+    def refuse_place(self, name: str, text: str, expect: str) -> None:
+        """Raises RefusedError for a name that is like another, and for a new file that says what another one says."""
+        listing = self.directory.listing()
+        refuse_clash(name, listing)
+        if not expect:
+            refuse_copy(self.directory, name, text, listing)
+
     def _not_found(self, name: str) -> NotFoundError:
-        names = self.directory.listing().names
+        names = self.listing().names
         like = [other for other in names if name.removesuffix(SUFFIX).casefold() in other.casefold()]
         hint = (
             f"there is {', '.join(like[:3])}" if like else f"there are {len(names)} files" if names else "it is empty"
@@ -154,10 +177,7 @@ class Memory:
         """Let any file of the memory hold ``text``; a topic gets its line in the index. Raises ConflictError where the file
         is not what ``expect`` says, RefusedError for a new secret or for a text that another file has already.
         """
-        listing = self.directory.listing()
-        self._refuse_clash(name, listing)
-        if not expect:
-            self._refuse_copy(name, text, listing)
+        self.refuse_place(name, text, expect)
         with writing(self.directory, self._clock.now_ms()) as hands:
             written = self._write(hands, name, lambda _: text, expect=expect, whole=True)
             if not is_topic(name):
@@ -186,7 +206,7 @@ class Memory:
         with writing(self.directory, self._clock.now_ms()) as hands:
             if hands.read(name) is None and not isinstance(edit, Append):
                 raise self._not_found(name)
-            self._refuse_clash(name, self.directory.listing())
+            refuse_clash(name, self.directory.listing())
             written = self._write(hands, name, change, expect=expect)
             return self._advised(written, hands, self._add_entry(hands, name))
 
@@ -215,7 +235,7 @@ class Memory:
         taken.
         """
         parts_of(new)
-        self._refuse_clash(new, self.directory.listing(), besides=name)
+        refuse_clash(new, self.directory.listing(), besides=name)
         with writing(self.directory, self._clock.now_ms()) as hands:
             is_folder = name in self.directory.listing().folders
             names = {one: new + one.removeprefix(name) for one in (self._inside(name) if is_folder else [name])}
@@ -243,10 +263,10 @@ class Memory:
 
     def maintain(self) -> list[Change]:
         """Give each topic a line in the index, and each dead line its mark; what was done. Nothing is taken out."""
-        if not self.directory.index().data and not self.topics():
+        topics = {topic.name: Told(topic.title, topic.description) for topic in self._own_topics()}
+        if not self.directory.index().data and not topics:
             return []
-        topics = {topic.name: Told(topic.title, topic.description) for topic in self.topics()}
-        files = set(self.directory.listing().names)
+        files = set(self.listing().names)
         with writing(self.directory, self._clock.now_ms()) as hands:
             return self._keep_index(hands, lambda index: maintained(index, topics, files))
 
@@ -289,7 +309,7 @@ class Memory:
             if expect is not None and not (whole and found == to_bytes(change(before))):
                 self._require(hands, name, found, expect, change("") if whole else None)
             new = to_bytes(change(before))
-            self._refuse_secrets(name, to_text(new), before)
+            refuse_secrets(name, to_text(new), before, self._known)
             if found == new:
                 return Written(name=name, sha256=sha256(new), changed=False)
             suspect = doubts(before, to_text(new)) if whole and found is not None else []
@@ -363,33 +383,6 @@ class Memory:
         elif loaded.is_near:
             advice.append(f"{INDEX} is nearly full: {loaded.lines} of 200 lines, {loaded.units} of 25000 characters")
         return replace(written, index=tuple(changes), advice=tuple(advice))
-
-    def _refuse_secrets(self, name: str, text: str, before: str) -> None:
-        found = secrets.new_in(text, before, self._known)
-        if found:
-            raise RefusedError(
-                f"{name} would hold a {found[0].kind} in line {found[0].line}: {found[0].shown}",
-                hint="say where it is kept instead of what it is; nothing was written",
-                details={"secrets": [{"kind": one.kind, "line": one.line} for one in found]},
-            )
-
-    def _refuse_clash(self, name: str, listing: Listing, besides: str = "") -> None:
-        other = clash(parts_of(name), [known for known in listing.names if known != besides])
-        if other:
-            raise RefusedError(f"{name} is {other} where case does not count", hint=f"write to {other}")
-
-    def _refuse_copy(self, name: str, text: str, listing: Listing) -> None:
-        said = normalised(page_of(text).body)
-        size = len(text.encode("utf-8", "surrogatepass"))
-        for file in listing.files:
-            # a file of another size by half cannot say the same
-            if file.name in (name, INDEX) or not said or not size / 2 <= file.size <= size * 2:
-                continue
-            raw = self.directory.read(file.name)
-            if raw is not None and normalised(page_of(decoded(raw.data)).body) == said:
-                raise RefusedError(
-                    f"{file.name} says that already", hint="nothing was written", details={"same_as": file.name}
-                )
 
 
 def _renamed(index: str, names: tuple[str, str]) -> str:

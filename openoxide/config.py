@@ -124,6 +124,10 @@ def parse_value(key: str, words: Sequence[str]) -> Value:
         if not fits(key, items):
             raise UsageError(f"{' '.join(words)!r} is not a value of {key}", hint=allowed(key))
         return items
+    if KNOBS[key].words:
+        if len(words) != 1 or not fits(key, words[0]):
+            raise UsageError(f"{' '.join(words)!r} is not a value of {key}", hint=f"it takes {allowed(key)}")
+        return words[0]
     unit = key.rpartition("_")[2]
     units = UNITS.get(unit, {})
     found = _QUANTITY.fullmatch(words[0]) if len(words) == 1 else None
@@ -337,8 +341,12 @@ def _template() -> str:
             section = head
             lines += ["", f"[{section}]"]
         lines += textwrap.wrap(KNOBS[key].why, 110, initial_indent="## ", subsequent_indent="## ")
-        lines.append(f"# {name} = {list(value) if isinstance(value, tuple) else value}")
+        lines.append(f"# {name} = {_toml(value)}")
     return "\n".join(lines) + "\n"
+
+
+def _toml(value: Value) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(list(value) if isinstance(value, tuple) else value)
 
 
 _OWN_HELP = ['## A project may have its own: [project."/path/of/its/root".retention], and below it ttl_days = 90.']

@@ -22,7 +22,8 @@ UNITS: Mapping[str, Mapping[str, int]] = {
 
 class Knob(NamedTuple):
     """``least`` and ``most`` are in the key's unit, of a list the number of items. ``zero``: what 0 means where it is
-    taken besides. ``whole``: it is one for the whole home, and no project has its own.
+    taken besides. ``whole``: it is one for the whole home, and no project has its own. ``words``: it is one of them, and
+    no number.
     """
 
     least: int
@@ -30,6 +31,7 @@ class Knob(NamedTuple):
     why: str
     zero: str = ""
     whole: bool = False
+    words: tuple[str, ...] = ()
 
     def takes(self, number: int) -> bool:
         """Whether ``number`` is allowed."""
@@ -89,15 +91,24 @@ KNOBS: Mapping[str, Knob] = {
     "retention.thin.hourly_days": Knob(
         0, MOST_DAYS, "then one an hour for so long, and one a day after: old ones are looked for by the day"
     ),
+    "memory.worktrees": Knob(
+        0,
+        0,
+        "one memory for all worktrees of a project, one for each, or one for each on top of the project's until it is"
+        " promoted: what is noted on a branch may hold there alone",
+        words=("shared", "separate", "staged"),
+    ),
 }
 
 
-def spelled(key: str, value: int | tuple[str, ...]) -> str:
+def spelled(key: str, value: int | str | tuple[str, ...]) -> str:
     """``value`` in the largest unit that holds it exactly, as `config set` takes it: ``100MiB``, ``2s``, ``30d``. Of
     a list its items. Pure.
     """
     if isinstance(value, tuple):
         return " ".join(value)
+    if isinstance(value, str):
+        return value
     units = {name: factor for name, factor in UNITS.get(key.rpartition("_")[2], {}).items() if name != "w"}
     fitting = [name for name, factor in units.items() if value and value % factor == 0]
     if not fitting:
@@ -123,6 +134,8 @@ def allowed(key: str) -> str:
     knob = KNOBS[key]
     if key == "capture.extra_skip":
         return f"a list of up to {knob.most} patterns of one line"
+    if knob.words:
+        return f"one of {', '.join(knob.words)}"
     unit = key.rpartition("_")[2]
     zero = f", or 0 ({knob.zero})" if knob.zero else ""
     spelling = f" ({spelled(key, knob.least)} to {spelled(key, knob.most)})" if unit in ("bytes", "ms") else ""

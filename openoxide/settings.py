@@ -57,7 +57,14 @@ class RetentionSettings:
     thin: ThinSettings = field(default_factory=ThinSettings)
 
 
-Value = int | tuple[str, ...]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySettings:
+    """``worktrees``: which memory a worktree has, as ``openoxide.memory.worktrees`` has it."""
+
+    worktrees: str = "shared"
+
+
+Value = int | str | tuple[str, ...]
 Values = Mapping[str, Value]
 """Values by key, as ``capture.quiet_ms``."""
 
@@ -68,6 +75,7 @@ class Settings:
 
     capture: CaptureSettings = field(default_factory=CaptureSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
     projects: Mapping[str, Values] = field(default_factory=dict)
 
     def of(self, root: bytes) -> Settings:
@@ -79,6 +87,14 @@ class Settings:
         quotas = [self.of(root).retention.quota_bytes for root in roots]
         return max(quotas, default=0) if all(quotas) else 0
 
+    def worktrees_of(self, root: bytes, first: bytes) -> str:
+        """``memory.worktrees`` of the tree with this root. One that has no word of its own, as those that agents make, has that
+        of the ``first`` of its project.
+        """
+        key = "memory.worktrees"
+        found = (self.projects.get(one.decode("utf-8", "surrogateescape"), {}).get(key) for one in (root, first))
+        return next((value for value in found if isinstance(value, str)), self.memory.worktrees)
+
 
 class Given(NamedTuple):
     """What stands in the file: for all, and for the project with a root."""
@@ -88,7 +104,7 @@ class Given(NamedTuple):
 
 
 PROJECT = "project"
-NOT_BUILT = frozenset("summarizer.command memory.worktrees memory.policy".split())
+NOT_BUILT = frozenset("summarizer.command memory.policy".split())
 """Keys that nothing honours yet: accepting one would be a promise."""
 _NO_LINE = re.compile(r"[\n\r\0\ud800-\udfff]")  # nor can half a surrogate pair be written as UTF-8
 MOST_BYTES = 1 << 20
@@ -216,6 +232,8 @@ def fits(key: str, value: object) -> bool:
     """Whether ``key`` takes ``value``."""
     if isinstance(_DEFAULTS[key], tuple):
         return isinstance(value, tuple) and len(value) <= KNOBS[key].most and all(map(_is_pattern, value))
+    if KNOBS[key].words:
+        return isinstance(value, str) and value in KNOBS[key].words
     # bool first: to Python `true` is the number 1
     return not isinstance(value, bool) and isinstance(value, int) and KNOBS[key].takes(value)
 

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from openoxide.cli import notes
-from openoxide.cli.confirm import need_yes
+from openoxide.cli.confirm import PLAN_HINT, need_terminal, need_yes
 from openoxide.cli.context import Cli
 from openoxide.cli.units import count
 from openoxide.errors import EXIT_DONE, EXIT_FAILED, EXIT_PARTIAL, FailedError, UsageError
@@ -233,6 +233,35 @@ def revert(
     answer = cli.client.memory_revert(cli.path, name=name, version=to, gone=gone)
     cli.out.answer(answer, lambda: notes.reverted(answer))
     return EXIT_PARTIAL if answer["left"] else EXIT_DONE
+
+
+def promote(
+    cli: Cli,
+    *,
+    source: Annotated[
+        str | None, typer.Option("--from", metavar="WORKTREE", help="its root or id (default: the one you are in)")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would become of each topic")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+) -> int:
+    """Make the notes that a worktree has of its own the project's; `status` lists those that nobody reads any more.
+
+    Example: oxide-ctl memory promote --from ../app-feature --dry-run
+    """
+    named = source if source is None or source.isdecimal() else cli.absolute(source)
+    if dry_run or not yes:
+        plan = cli.client.memory_promote(cli.path, worktree=named, dry_run=True)
+        if dry_run:
+            cli.out.answer(plan, lambda: notes.promoted(plan))
+            return EXIT_DONE
+        need_terminal(cli.out, PLAN_HINT)
+        cli.out.show(notes.promoted(plan))
+        need_yes(cli.out, "make these the project's?")
+        # what was agreed to, though another directory may stand at the root by now
+        named = plan["worktree"]
+    answer = cli.client.memory_promote(cli.path, worktree=named)
+    cli.out.answer(answer, lambda: notes.promoted(answer))
+    return EXIT_PARTIAL if any(item["became"] == "refused" for item in answer["items"]) else EXIT_DONE
 
 
 def lint(cli: Cli) -> int:

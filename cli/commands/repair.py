@@ -55,7 +55,9 @@ def _asked(cli: Cli, *, dry_run: bool) -> RepairAnswer:
 
 def _show(cli: Cli, answer: RepairAnswer) -> int:
     cli.out.answer(answer, lambda: findings.repair(answer, verbose=cli.out.verbose), colours.DOCTOR)
-    return EXIT_PARTIAL if answer["lost"] else EXIT_DONE
+    # rows that nothing can be said of any more are nowhere in `lost`
+    is_less = answer["lost"] or any(fix["loses"] for fix in answer["fixes"])
+    return EXIT_PARTIAL if is_less else EXIT_DONE
 
 
 def _start_again(cli: Cli) -> None:

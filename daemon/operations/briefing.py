@@ -10,6 +10,7 @@ import json
 import logging
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,11 @@ from openoxide.daemon.requests import Request, flag, optional_text, path, text
 from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, UsageError
 from openoxide.fileio import fsync_folder, replace_file, write_errors
 from openoxide.memory.context import WAYS, Agent, Context, Notes, Way, context
+from openoxide.memory.directory import MemoryDirectory
 from openoxide.memory.gathering import DiskFiles, Places, places_from
 from openoxide.memory.hierarchy import options_from
+from openoxide.memory.layered import Staged
+from openoxide.memory.scraps import memories_in
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
@@ -48,7 +52,7 @@ def briefing(service: Service, request: Request, _report: Reporter) -> ContextAn
         files=DiskFiles(),
         places=_places(request),
         file=PurePath(named) if named else None,
-        notes=_notes(place),
+        notes=replace(_notes(place), file=str(_generated(place.directory, agent))),
     )
     answer = _answer(found)
     if flag(request, "write"):
@@ -68,12 +72,12 @@ def at_start(service: Service, agent: str, folder: bytes) -> str:
     known = _agent(agent)
     try:
         place = place_in(service, service.known(folder))
+        notes = _notes(place)
     except (NotFoundError, RefusedError):
         return ""
-    notes = _notes(place)
     if not notes.index.strip() and not notes.names:
         return ""
-    service.background.submit(f"maintain {place.project}", lambda: _maintain(service, place))
+    service.background.submit(f"maintain {place.directory.path}", lambda: _maintain(service, place))
     places = places_from(os.environ, Path.home())
     cwd = PurePath(os.fsdecode(folder))
     options = options_from(DiskFiles(), places, cwd) if known is Agent.CLAUDE else None
@@ -99,68 +103,77 @@ def _maintain(service: Service, place: Place) -> None:
     """Give each new topic its line, when no prompt waits for it, and let go of what was deleted a month ago. It is nobody's
     writing.
     """
-    watched = service.memories.of(place.project)
-    if watched is None or watched.paused:
-        return
-    with watched.lock:
-        service.attach(watched)
-        watched.record()
-        place.memory.maintain()
-        # a clock that was set would make all of it old
-        if service.clock_mark.look().trusted:
-            place.memory.empty_trash()
+    # the project's too: where all its worktrees have notes of their own nobody else does it
+    for memory in (place.memory, *([place.memory.below] if isinstance(place.memory, Staged) else [])):
+        watched = service.memories.of(memory.directory)
+        if watched is None or watched.paused:
+            continue
+        with watched.lock:
+            service.attach(watched)
+            watched.record()
+            memory.maintain()
+            # a clock that was set would make all of it old
+            if service.clock_mark.look().trusted:
+                memory.empty_trash()
 
 
-def refresh(service: Service, project: str) -> None:
-    """Write the generated files of a project anew, those that somebody asked for."""
-    tree = next((tree.worktree for tree in service.trees() if tree.worktree.project == project), None)
-    if tree is None:
-        return
-    for agent in _asked_for(service, project):
-        try:
-            _generate(service, place_in(service, tree), agent)
-        except OpenOxideError as error:
-            log.warning("what %s gets of a memory is not up to date: %s", agent.value, error)
+def refresh(service: Service, memory: Worktree) -> None:
+    """Write the generated files that hold notes of a memory anew, those that somebody asked for."""
+    trees = [tree.worktree for tree in service.memories.readers(memory)]
+    # one of those that share a memory
+    for tree in {service.memories.layers(tree).own.path: tree for tree in reversed(trees)}.values():
+        for agent in _asked_for(service.memories.layers(tree).own):
+            try:
+                _generate(service, place_in(service, tree), agent)
+            except OpenOxideError as error:
+                log.warning("what %s gets of a memory is not up to date: %s", agent.value, error)
 
 
 def stale(service: Service, project: str) -> int:
-    """How many generated files of a project hold another text than its memory says now, or a part of one."""
-    place, agents = _any_place(service, project), _asked_for(service, project)
-    if place is None:
-        return len(agents)
+    """How many generated files of a project hold another text than its memories say now, or a part of one."""
     return sum(
-        _beside(target).exists() or not target.exists() or target.read_bytes() != _text(place, agent)
-        for agent in agents
-        for target in (_generated(service, project, agent),)
+        place is None or _beside(target).exists() or not target.exists() or target.read_bytes() != _text(place, agent)
+        for place, agent, target in _asked_for_in(service, project)
     )
 
 
 def generate_anew(service: Service, project: str) -> None:
-    """Let the generated files of a project hold nothing that its memory does not. Raises OpenOxideError where one cannot be
-    written; of a project without a tree they go, as nobody keeps them up to date.
+    """Let the generated files of a project, and of what its worktrees have of their own, hold nothing that the memories do
+    not. Raises OpenOxideError where one cannot be written; those of a memory that no tree has for its own by now go, as nobody
+    keeps them up to date.
     """
-    place = _any_place(service, project)
-    for agent in _asked_for(service, project):
+    for place, agent, target in _asked_for_in(service, project):
         if place is not None:
             _generate(service, place, agent)
             continue
-        target = _generated(service, project, agent)
         with write_errors(str(target)):
             for file in (_beside(target), target):
                 file.unlink(missing_ok=True)
             fsync_folder(target.parent)
 
 
-def _asked_for(service: Service, project: str) -> list[Agent]:
-    found = ((agent, _generated(service, project, agent)) for agent, way in WAYS.items() if way is Way.FILE)
+def _asked_for_in(service: Service, project: str) -> list[tuple[Place | None, Agent, Path]]:
+    """The generated files of a project, each with the memory that it is made of."""
+    return [
+        (place, agent, _generated(directory, agent))
+        for directory in memories_in(service.home.folder)
+        if directory.project == project and (agents := _asked_for(directory))
+        for place in (_any_place(service, directory),)
+        for agent in agents
+    ]
+
+
+def _asked_for(directory: MemoryDirectory) -> list[Agent]:
+    found = ((agent, _generated(directory, agent)) for agent, way in WAYS.items() if way is Way.FILE)
     return [agent for agent, target in found if target.exists() or _beside(target).exists()]
 
 
-def _any_place(service: Service, project: str) -> Place | None:
-    """The memory by way of a tree of its project, a watched one if there is any."""
+def _any_place(service: Service, directory: MemoryDirectory) -> Place | None:
+    """The memory by way of a tree that writes to it, a watched one if there is any."""
     with service.timeline.database.reading() as db:
-        trees = [tree for tree in store.worktrees(db) if tree.project == project and not tree.is_memory]
-    tree = min(trees, key=lambda tree: (not tree.watching, tree.id), default=None)
+        trees = [tree for tree in store.worktrees(db) if tree.project == directory.project and not tree.is_memory]
+    ours = [tree for tree in trees if service.memories.layers(tree).own.path == directory.path]
+    tree = min(ours, key=lambda tree: (not tree.watching, tree.id), default=None)
     try:
         return None if tree is None else place_in(service, tree)
     except RefusedError:
@@ -173,7 +186,7 @@ def _text(place: Place, agent: Agent) -> bytes:
 
 
 def _generate(service: Service, place: Place, agent: Agent) -> Path:
-    target, data = _generated(service, place.project, agent), _text(place, agent)
+    target, data = _generated(place.directory, agent), _text(place, agent)
     with service.memories.generating, write_errors(str(target)), place.directory.opened(GENERATED, create=True):
         # of a run that was killed, with what the notes said then
         _beside(target).unlink(missing_ok=True)
@@ -189,17 +202,22 @@ def _beside(target: Path) -> Path:
     return target.with_name(target.name + ".new")
 
 
-def _generated(service: Service, project: str, agent: Agent) -> Path:
-    return service.memories.directory(project).path.parent / GENERATED / f"{agent.value}.md"
+def _generated(directory: MemoryDirectory, agent: Agent) -> Path:
+    return directory.path.parent / GENERATED / f"{agent.value}.md"
 
 
 def _notes(place: Place) -> Notes:
-    raw = place.directory.index().data
-    names = tuple(place.directory.listing().names)
+    raw = place.memory.index()
+    names = tuple(place.memory.listing().names)
     # a memory of topics alone has something to say too
     index = raw if raw.strip() or not names else b"# Memory\n"
     return Notes(
-        path=os.fspath(place.directory.path), project=_shown(place.tree), index=index, names=names, known=place.known
+        path=os.fspath(place.directory.path),
+        project=_shown(place.tree),
+        index=index,
+        names=names,
+        known=place.known,
+        below=os.fspath(place.below.path) if place.below else "",
     )
 
 

@@ -8,7 +8,7 @@ tool calls of such a turn can still begin.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import sight, store
@@ -38,7 +38,7 @@ def turn_begin(service: Service, request: Request, _report: Reporter) -> WindowA
     with service.using(path(request)) as watched:
         session = text(request, "session")
         # one that has come to be is of those who worked until now
-        service.memories.sync(watched.worktree.project)
+        service.memories.sync(watched.worktree)
         until_now = writer_between_windows(watched.windows)
         seq = watched.record()
         ended = [window for window in watched.windows if window.session == session]
@@ -53,7 +53,7 @@ def turn_begin(service: Service, request: Request, _report: Reporter) -> WindowA
                 began_seq=seq,
             )
         )
-        service.memories.sync(watched.worktree.project)
+        service.memories.sync(watched.worktree)
         sealed = watched.seal(Label(trigger=Trigger.PROMPT, turn=turn, due_ms=due_ms), until_now)
         open_turns = [window.prompt for window in ended if window.kind is WindowKind.TURN]
         notes = [
@@ -80,7 +80,7 @@ def turn_end(service: Service, request: Request, _report: Reporter) -> WindowAns
             sealed = _seal_boundary(watched, turn)
             seq = watched.record()
             watched.end_windows(frozenset(w.id for w in watched.windows if turn.id in (w.id, w.parent)), seq)
-            service.memories.sync(watched.worktree.project)
+            service.memories.sync(watched.worktree)
             return _answer(turn, None, sealed, _notes(service, turn))
     except _NOT_RECORDED:
         if (answer := _lost(service, request, meant)) is None:
@@ -110,7 +110,7 @@ def tool_begin(service: Service, request: Request, _report: Reporter) -> WindowA
                 began_seq=watched.record(),
             )
         )
-        service.memories.sync(watched.worktree.project)
+        service.memories.sync(watched.worktree)
         return _answer(turn, tool, sealed, [])
 
 
@@ -129,15 +129,15 @@ def tool_end(service: Service, request: Request, _report: Reporter) -> WindowAns
             tool = meant(watched.worktree.id)
             if tool is None:
                 raise NotFoundError(f"session {session!r} has no open call of tool {name!r}")
-            writes, noted = _writes(request, watched.worktree.root, service.memories.root(watched.worktree.project))
+            writes, noted = _writes(request, watched.worktree.root, service.memories.roots(watched.worktree))
             watched.claim(tool, writes)
-            service.memories.wrote(watched.worktree.project, tool, noted)
+            service.memories.wrote(watched.worktree, tool, noted)
             # asked for each path: what the recording drains may tell that sight was lost
             by = with_sure_writes(tool, writes, lambda _: writer_between(watched.windows))
             turn = _turn_of(service, tool)
             sealed = _seal_boundary(watched, turn, by)
             watched.end_windows(frozenset({tool.id}), watched.record())
-            service.memories.sync(watched.worktree.project)
+            service.memories.sync(watched.worktree)
             return _answer(turn, tool, sealed, _notes(service, tool))
     except _NOT_RECORDED:
         if (answer := _lost(service, request, meant)) is None:
@@ -159,7 +159,7 @@ def _turn_of(service: Service, window: Window) -> Window:
 def _lost(service: Service, request: Request, meant: Callable[[int], Window | None]) -> WindowAnswer | None:
     """The answer for the end of a window that was lost, where nothing can be recorded now; None: it is another error."""
     known = service.known(path(request))
-    service.memories.sync(known.project)
+    service.memories.sync(known)
     worktree = known.id
     window = meant(worktree)
     with service.timeline.database.reading() as db:
@@ -180,18 +180,20 @@ def _notes(service: Service, window: Window) -> list[str]:
     return [f"{when}; what changed after that is not taken for its own"]
 
 
-def _writes(request: Request, root: bytes, memory: bytes | None) -> tuple[dict[bytes, BlobHash], dict[bytes, BlobHash]]:
-    """What the request says was written in the tree, and what in the project's memory."""
+def _writes(
+    request: Request, root: bytes, memories: Sequence[bytes]
+) -> tuple[dict[bytes, BlobHash], dict[bytes, dict[bytes, BlobHash]]]:
+    """What the request says was written in the tree, and what in each of its memories, by their roots."""
     found: dict[bytes, BlobHash] = {}
-    noted: dict[bytes, BlobHash] = {}
+    noted: dict[bytes, dict[bytes, BlobHash]] = {}
     for write in request.get("writes") or []:
         try:
-            in_memory = memory is not None and holds(memory, os.fsencode(write["path"]))
-            name = inside(memory if in_memory and memory else root, write["path"])
+            memory = next((one for one in memories if holds(one, os.fsencode(write["path"]))), None)
+            name = inside(root if memory is None else memory, write["path"])
             digest = bytes.fromhex(write["hash"])
         except (TypeError, KeyError, ValueError) as error:
             raise UsageError("writes is not a list of {path, hash}") from error
-        (noted if in_memory else found)[name] = BlobHash(digest)
+        (found if memory is None else noted.setdefault(memory, {}))[name] = BlobHash(digest)
     return found, noted
 
 

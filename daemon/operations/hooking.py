@@ -185,11 +185,11 @@ def _place(service: Service, told: Told) -> str:
 
 def _writes(service: Service, call: HookCall, place: str) -> list[dict[str, str]]:
     worktree = service.known(os.fsencode(place))
-    memory = service.memories.root(worktree.project)
+    memories = service.memories.roots(worktree)
     found = []
     for write in call.writes:
         try:
-            if memory is None or not holds(memory, os.fsencode(write.path)):
+            if not any(holds(memory, os.fsencode(write.path)) for memory in memories):
                 inside(worktree.root, write.path)
         except UsageError:  # tools write elsewhere too
             continue

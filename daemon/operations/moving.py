@@ -19,12 +19,15 @@ from openoxide.checkpoints.tree import RootIdentity, identity_of, recorded_ident
 from openoxide.daemon.answers import checkpoint_object, time_or_none
 from openoxide.daemon.operations.remembering import place_in, recorded
 from openoxide.daemon.operations.watching import checked_root, counting, shown
+from openoxide.daemon.pauses import try_to_follow
 from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer
 from openoxide.daemon.requests import Request, flag, number, path
 from openoxide.daemon.watched import Watched
 from openoxide.db import Transaction
 from openoxide.errors import AmbiguousError, NotFoundError, OpenOxideError, RefusedError, UsageError
-from openoxide.memory.worktrees import promote
+from openoxide.memory.directory import MemoryDirectory
+from openoxide.memory.topics import Memory
+from openoxide.memory.worktrees import kept_apart, promote
 
 if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
@@ -47,7 +50,7 @@ def move(service: Service, request: Request, report: Reporter) -> MoveAnswer:
         )
     moved, dropped = _change_places(service, old, root, identity)
     try:
-        service.memories.try_to_follow(moved.worktree.project)
+        try_to_follow(service, moved.worktree)
         service.attach(moved, counting(report))
         newest = moved.newest()
     except BaseException:
@@ -228,26 +231,36 @@ def join(service: Service, request: Request, _report: Reporter) -> JoinAnswer:
         with watched.lock:
             if watched.worktree.project == second.project:
                 watched.worktree = replace(watched.worktree, project=first.project)
-    service.memories.try_to_follow(first.project)
     notes = _join_memories(service, first, second.project) if first.project != second.project else []
     return {"ok": True, "project": first.project, "roots": [shown(root) for root in roots], "notes": notes}
 
 
 def _join_memories(service: Service, tree: Worktree, other: str) -> list[str]:
-    """Bring what the memory of ``other`` holds into that of the project of ``tree``; it stays where it is, too. What was done,
-    for people.
+    """Bring what the memories of ``other`` hold into those of the project of ``tree``, what a worktree has of its own into its
+    own; it stays where it is, too. What was done, for people.
     """
-    source = service.memories.notes(other)
-    service.memories.let_go_unused(other)
-    if not source.directory.listing().files:
-        return []
+    for project in (other, tree.project):
+        service.memories.let_go_unused(project)
+    notes: list[str] = []
+    for worktree in ("", *kept_apart(service.home.folder, other)):
+        source = service.memories.directory(other, worktree)
+        if source.listing().files:
+            notes += _join_memory(service, tree, source, service.memories.directory(tree.project, worktree))
+    service.memories.let_go_unused(tree.project)
+    return notes
+
+
+def _join_memory(service: Service, tree: Worktree, source: MemoryDirectory, target: MemoryDirectory) -> list[str]:
+    notes = Memory(source, service.clock)
     try:
-        done, _, _ = recorded(service, place_in(service, tree), {}, lambda memory: promote(source, memory))
+        place = place_in(service, tree)
+        place = replace(place, memory=Memory(target, service.clock, place.known))
+        done, _, _ = recorded(service, place, {}, lambda memory: promote(notes, memory))
     except OpenOxideError as error:
-        return [f"its memory was not brought along: {error.message}; it is in {source.directory.path}"]
+        return [f"its memory was not brought along: {error.message}; it is in {source.path}"]
     refused = [one for one in done if one.became == "refused"]
     return [
-        f"{len(done) - len(refused)} notes of its memory were brought along; they stay in {source.directory.path}, too",
+        f"{len(done) - len(refused)} notes of its memory were brought along; they stay in {source.path}, too",
         *(f"{one.name} was not: {one.reason}" for one in refused),
     ]
 

@@ -1,5 +1,5 @@
-"""``pause`` and ``unpause``: a stretch in which nothing of a worktree is recorded, and which is a gap until the end. The memory
-of a project is paused with the last of its trees.
+"""``pause`` and ``unpause``: a stretch in which nothing of a worktree is recorded, and which is a gap until the end. A memory is
+paused with the last of the trees that read it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from openoxide.checkpoints.model import Trigger
 from openoxide.daemon.answers import checkpoint_object, time_or_none
 from openoxide.daemon.operations.watching import counting, shown
+from openoxide.daemon.pauses import follow
 from openoxide.daemon.protocol.projects import PauseAnswer
 from openoxide.daemon.requests import Request, number, path
 from openoxide.daemon.watched import Label, Watched
@@ -34,7 +35,7 @@ def pause(service: Service, request: Request, report: Reporter) -> PauseAnswer:
             service.attach(watched, counting(report))
             watched.seal(Label(trigger=Trigger.MANUAL, turn=watched.only_turn, only_if_changed=True))
         service.pause(watched, None if for_ms is None else service.clock.now_ms() + for_ms)
-        service.memories.follow(watched.worktree.project)
+        follow(service, watched.worktree)
         return _answer(watched)
 
 
@@ -45,7 +46,7 @@ def unpause(service: Service, request: Request, report: Reporter) -> PauseAnswer
         if watched.paused:
             watched.set_pause(None, None)
         # before the tree, whose checkpoint tells where the memory stands
-        service.memories.follow(watched.worktree.project)
+        follow(service, watched.worktree)
         service.attach(watched, counting(report))
         return _answer(watched)
 

@@ -166,10 +166,9 @@ def _standing(service: Service, doomed: Doomed) -> tuple[set[tuple[int, bytes]],
     """
     with service.timeline.database.reading() as db:
         known = {worktree.id: worktree for worktree in store.worktrees(db)}
-    # a memory is watched as long as a tree of its project is
-    projects = {worktree.project for worktree in known.values() if worktree.watching and not worktree.is_memory}
     there = [place for place in purging.live_places(doomed) if _stands(known[place[0]], place[1])]
-    watched = {w.id for w in known.values() if w.watching and (not w.is_memory or w.project in projects)}
+    # a memory is watched as long as a tree reads it
+    watched = {w.id for w in known.values() if w.watching and (not w.is_memory or service.memories.readers(w))}
     unwatched = {known[number].root for number, _ in there if number not in watched}
     return {place for place in there if place[0] in watched}, sorted(unwatched)
 

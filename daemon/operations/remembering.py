@@ -33,11 +33,12 @@ from openoxide.daemon.watched import Label, Watched, writer_between_windows
 from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, UsageError
 from openoxide.memory import lint as linting
 from openoxide.memory import secrets
-from openoxide.memory.directory import MEMORY, MemoryDirectory
+from openoxide.memory.directory import MEMORY, MemoryDirectory, Raw
 from openoxide.memory.editing import ABSENT, Append, Edit, Insert, Replace
 from openoxide.memory.index import load_index
+from openoxide.memory.layered import Staged, memory_of
 from openoxide.memory.markdown import decoded
-from openoxide.memory.naming import refused_root
+from openoxide.memory.naming import INDEX, refused_root
 from openoxide.memory.secrets import values_of_env
 from openoxide.memory.toolapi import MemoryTool
 from openoxide.memory.topics import Memory, Written
@@ -51,6 +52,8 @@ T = TypeVar("T")
 
 MOST_ENV_BYTES = 64 << 10
 MOST_LINT_BYTES = 8 << 20
+PROJECT, WORKTREE = "project", "worktree"
+"""Whose a topic is: the project's, or its worktree's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,13 @@ class Place:
 
     @property
     def directory(self) -> MemoryDirectory:
+        """Where what is written goes."""
         return self.memory.directory
+
+    @property
+    def below(self) -> MemoryDirectory | None:
+        """What is read below it."""
+        return self.memory.below.directory if isinstance(self.memory, Staged) else None
 
 
 def place_of(service: Service, request: Request) -> Place:
@@ -85,8 +94,7 @@ def place_in(service: Service, tree: Worktree) -> Place:
     if reason:
         raise RefusedError(f"{os.fsdecode(tree.root)} has no memory: {reason}", hint="watch a project inside it")
     known = _values(tree.root)
-    directory = service.memories.directory(tree.project)
-    return Place(tree=tree, memory=Memory(directory, service.clock, known), known=known)
+    return Place(tree=tree, memory=memory_of(service.memories.layers(tree), service.clock, known), known=known)
 
 
 def _values(root: bytes) -> frozenset[str]:
@@ -106,7 +114,7 @@ def _values(root: bytes) -> frozenset[str]:
 def index(service: Service, request: Request, _report: Reporter) -> MemoryIndexAnswer:
     """``memory index``: what loads of it, and what should move where not all does."""
     place = place_of(service, request)
-    raw = place.directory.index().data
+    raw = place.memory.index()
     found = load_index(raw)
     return {
         "ok": True,
@@ -125,6 +133,7 @@ def index(service: Service, request: Request, _report: Reporter) -> MemoryIndexA
 def topics(service: Service, request: Request, _report: Reporter) -> Items:
     """``memory topics``: by name."""
     place = place_of(service, request)
+    own = {file.name for file in place.directory.listing().files} if place.directory.worktree else set()
     items: list[TopicItem] = [
         {
             "name": topic.name,
@@ -133,6 +142,7 @@ def topics(service: Service, request: Request, _report: Reporter) -> Items:
             "type": topic.kind,
             "size_bytes": topic.size,
             "modified_at": rfc3339(topic.mtime_ns // 1_000_000),
+            "layer": WORKTREE if topic.name in own else PROJECT,
         }
         for topic in place.memory.topics()
     ]
@@ -159,9 +169,12 @@ def read(service: Service, request: Request, _report: Reporter) -> MemoryFile:
 def search(service: Service, request: Request, _report: Reporter) -> Items:
     """``memory search TEXT``: the best first."""
     place = place_of(service, request)
-    found = service.memories.searching(place.project, place.memory.clean).find(
-        text(request, "text"), number(request, "limit") or 20
-    )
+    wanted, limit = text(request, "text"), number(request, "limit") or 20
+    found = service.memories.searching(place.directory, place.memory.clean).find(wanted, limit)
+    if place.below is not None:
+        own = set(place.directory.listing().names)
+        below = service.memories.searching(place.below, place.memory.clean).find(wanted, limit)
+        found = [*found, *(hit for hit in below if hit.name not in own)][:limit]
     items: list[HitItem] = [
         {"name": hit.name, "title": hit.title, "snippet": hit.snippet, "line": hit.line} for hit in found
     ]
@@ -171,15 +184,15 @@ def search(service: Service, request: Request, _report: Reporter) -> Items:
 def lint(service: Service, request: Request, _report: Reporter) -> LintAnswer:
     """``memory lint``: everything that is wrong, errors among it."""
     place = place_of(service, request)
-    listing = place.directory.listing()
+    listing = place.memory.listing()
     texts: dict[str, str] = {}
     room = MOST_LINT_BYTES
     for name in listing.names:
-        raw = place.directory.read(name, room) if room > 0 else None
+        raw = _raw(place, name, room) if name != INDEX and room > 0 else None
         if raw is not None:
             texts[name] = decoded(raw.data)
             room -= len(raw.data)
-    first = texts.pop("MEMORY.md", "")
+    first = decoded(place.memory.index())
     found = linting.lint(
         first,
         texts,
@@ -202,6 +215,11 @@ def lint(service: Service, request: Request, _report: Reporter) -> LintAnswer:
         ],
         "errors": sum(one.is_error for one in found),
     }
+
+
+def _raw(place: Place, name: str, most: int) -> Raw | None:
+    own = place.directory.read(name, most)
+    return place.below.read(name, most) if own is None and place.below is not None else own
 
 
 # writing
@@ -308,14 +326,14 @@ def changing(service: Service, place: Place, request: Request, act: Callable[[Me
 
 
 def recorded(
-    service: Service, place: Place, request: Request, act: Callable[[Memory], T]
+    service: Service, place: Place, request: Request, act: Callable[[Memory], T], trigger: Trigger = Trigger.MANUAL
 ) -> tuple[T, int | None, list[str]]:
     """Let ``act`` write: what it answered, the position that holds what it did (None where that could not be recorded), and
     what is to be said of it. The folder is made first, so that its first file is seen to come.
     """
     with place.directory.opened(MEMORY, create=True):
-        service.memories.sync(place.project)
-    watched = service.memories.of(place.project)
+        service.memories.sync(place.tree)
+    watched = service.memories.of(place.directory)
     if watched is None:
         raise NotFoundError(f"{place.directory.path} is gone", hint="try again")
     with watched.lock:
@@ -323,7 +341,7 @@ def recorded(
         watched.record()
         done = act(place.memory)
         try:
-            label = Label(trigger=Trigger.MANUAL, turn=watched.only_turn, only_if_changed=True)
+            label = Label(trigger=trigger, turn=watched.only_turn, only_if_changed=True)
             return done, watched.seal(label, _writer(watched, request)).seq, []
         # it is written, and the next recording takes it in: a failure would say that it is not
         except OpenOxideError as error:

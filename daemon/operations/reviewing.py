@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from openoxide.checkpoints import journal, rows, sight, store
@@ -32,6 +33,7 @@ from openoxide.db import Transaction
 from openoxide.errors import NotFoundError, OpenOxideError, UsageError
 from openoxide.memory import secrets
 from openoxide.memory.blame import origins
+from openoxide.memory.directory import MemoryDirectory
 from openoxide.memory.editing import ABSENT, sha256, to_text
 from openoxide.memory.naming import parts_of
 from openoxide.memory.topics import Memory, Written
@@ -47,8 +49,9 @@ def history(service: Service, request: Request, _report: Reporter) -> Items:
     """``memory history [NAME]``: every version, newest first; of all files where none is named. ``next`` is the cursor of the
     following page.
     """
-    worktree = recorded_memory(service, place_of(service, request))
-    name, limit = optional_text(request, "name"), number(request, "limit") or DEFAULT_LIMIT
+    place, name = place_of(service, request), optional_text(request, "name")
+    worktree = recorded_memory(service, place.directory) if name is None else _of_file(service, place, name)
+    limit = number(request, "limit") or DEFAULT_LIMIT
     cursor = optional_text(request, "cursor")
     if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
         raise UsageError(f"cursor {cursor!r} is not one that a listing gave")
@@ -73,8 +76,8 @@ def history(service: Service, request: Request, _report: Reporter) -> Items:
 def read_version(service: Service, request: Request, _report: Reporter) -> MemoryFile:
     """``memory read NAME --at VERSION``: as it stood at a position."""
     place = place_of(service, request)
-    worktree = recorded_memory(service, place)
     name, at = text(request, "name"), number(request, "version", least=0)
+    worktree = _of_file(service, place, name)
     state = _state(service, worktree, name, at)
     raw = _bytes(service, name, state)
     if raw is None:
@@ -98,7 +101,8 @@ def read_version(service: Service, request: Request, _report: Reporter) -> Memor
 def blame(service: Service, request: Request, _report: Reporter) -> BlameAnswer:
     """``memory blame NAME``: which version each line comes from, and who wrote that."""
     place = place_of(service, request)
-    worktree, name = recorded_memory(service, place), text(request, "name")
+    name = text(request, "name")
+    worktree = _of_file(service, place, name)
     with service.timeline.database.reading() as db:
         seqs = version_seqs(db, worktree.id, note_path(name), None, None)[::-1]
         found = rows.versions_at(db, worktree.id, seqs)
@@ -132,7 +136,7 @@ def revert(service: Service, request: Request, _report: Reporter) -> RevertedAns
     file that stood at the version, by default before the last mass deletion, and is gone since.
     """
     place = place_of(service, request)
-    worktree = recorded_memory(service, place)
+    worktree = recorded_memory(service, place.directory)
     to = number(request, "version", least=0)
     if flag(request, "gone"):
         at = _before_deletion(service, worktree) if to is None else to
@@ -192,18 +196,30 @@ def _before_deletion(service: Service, worktree: Worktree) -> int:
     return known[0]["version"]
 
 
-def recorded_memory(service: Service, place: Place, *, anew: bool = False) -> Worktree:
+def _of_file(service: Service, place: Place, name: str) -> Worktree:
+    """The memory that has the history of a file, as :func:`recorded_memory`: the project's where it never was the worktree's."""
+    if place.below is None:
+        return recorded_memory(service, place.directory)
+    with suppress(NotFoundError):
+        own = recorded_memory(service, place.directory)
+        with service.timeline.database.reading() as db:
+            if rows.ever_recorded(db, own.id, note_path(name)):
+                return own
+    return recorded_memory(service, place.below)
+
+
+def recorded_memory(service: Service, directory: MemoryDirectory, *, anew: bool = False) -> Worktree:
     """The memory with all that was done to it until now, or until a pause began. Raises NotFoundError where there never was
     one, RefusedError in a pause where it has to be recorded ``anew``.
     """
-    watched = service.memories.of(place.project)
+    watched = service.memories.of(directory)
     if watched is not None:
         with watched.lock:
             if anew or not watched.paused:
                 service.attach(watched)
                 watched.record()
         return watched.worktree
-    known = service.memories.known(place.project)
+    known = service.memories.known(directory)
     if known is None:
         raise NotFoundError("this project has no memory yet", hint="it is made when something is saved")
     return known

@@ -58,7 +58,8 @@ def rewind(service: Service, request: Request, report: Reporter) -> RewindAnswer
         if intent.exact and plan.conflicts and intent.resolution is not Resolution.OVERWRITE:
             raise _refused_for(plan)
         code = Part(watched=watched, intent=intent, plan=plan, before=before, now_seq=now_seq)
-        with _memory_of(service, watched, wanted=flag(request, "memory")) as memory:
+        wanted = service.memories.own(watched.worktree) if flag(request, "memory") else None
+        with _locked(service, wanted) as memory:
             noted = _memory_part(service, memory, intent, request, dry_run=dry_run) if memory is not None else None
             answer = carry_out(service, code, report, noted)
         if answer["conflicts"] and (ways := _ways_on(intent)):
@@ -238,7 +239,7 @@ def _reverse_one(
         if target is not None:
             plan = _trusted(db, plan, target, in_part=False)
     code = Part(watched=watched, intent=_reversal(kind, target, reverses), plan=plan, before=before, now_seq=now_seq)
-    with _bound_memory(service, watched, reverses) as (memory, bound):
+    with _bound_memory(service, reverses) as (memory, bound):
         noted = None
         if memory is not None and bound is not None:
             noted = _reversed_memory(service, memory, bound, kind, request, dry_run=dry_run)
@@ -325,11 +326,8 @@ def _take_before(service: Service, watched: Watched, *, full: bool, dry_run: boo
 
 
 @contextmanager
-def _memory_of(service: Service, watched: Watched, *, wanted: bool) -> Iterator[Watched | None]:
-    """The memory of the project of ``watched``, attached and locked; None where there is none, or none is wanted. The caller
-    has the lock of ``watched``.
-    """
-    memory = service.memories.of(watched.worktree.project) if wanted else None
+def _locked(service: Service, memory: Watched | None) -> Iterator[Watched | None]:
+    """``memory``, attached and locked; None where there is none, or none is wanted. The caller has the lock of its tree."""
     if memory is None:
         yield None
         return
@@ -340,14 +338,13 @@ def _memory_of(service: Service, watched: Watched, *, wanted: bool) -> Iterator[
 
 
 @contextmanager
-def _bound_memory(
-    service: Service, watched: Watched, reverses: Operation
-) -> Iterator[tuple[Watched | None, Operation | None]]:
+def _bound_memory(service: Service, reverses: Operation) -> Iterator[tuple[Watched | None, Operation | None]]:
     """The memory, if ``reverses`` changed it too, and what it did there."""
     with service.timeline.database.reading() as db:
         bound = journal.bound_to(db, reverses.id)
     done = bound if bound is not None and bound.phase is Phase.DONE and bound.before and bound.after else None
-    with _memory_of(service, watched, wanted=done is not None) as memory:
+    # by its row: what the worktree reads by now may be another one
+    with _locked(service, service.memories.by_row(done.worktree) if done is not None else None) as memory:
         yield memory, done
 
 

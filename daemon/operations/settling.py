@@ -128,8 +128,9 @@ def _shares(service: Service, watched: Watched, operation: Operation) -> Iterato
     if bound is None or bound.phase not in OPEN_PHASES:
         yield [(watched, operation)]
         return
-    memory = service.memories.of(watched.worktree.project)
-    if memory is None or memory.worktree.id != bound.worktree:
+    # by its row: what the worktree reads by now may be another one
+    memory = service.memories.by_row(bound.worktree)
+    if memory is None:
         # nothing is there that it could be done to; what was displaced is in the checkpoint before it
         with service.timeline.database.writing() as db:
             journal.finish(db, bound.id, Phase.ABORTED, None, "the memory was gone", ())

@@ -22,7 +22,9 @@ from openoxide.daemon.operations.checking import damage_known, packs_aside
 from openoxide.daemon.operations.expiring import retention, retention_of
 from openoxide.daemon.operations.likeness import gone_with_history, is_gone, like, likeness, lookalike, traces_at
 from openoxide.daemon.operations.looking import holds, is_broad
+from openoxide.daemon.operations.promoting import unread
 from openoxide.daemon.operations.reviewing import deletions
+from openoxide.daemon.pauses import try_to_follow
 from openoxide.daemon.protocol import Items, path_entry, printable
 from openoxide.daemon.protocol.health import JobObject, StatusAnswer, WorktreeStatus
 from openoxide.daemon.protocol.memories import MemoryStatus
@@ -34,7 +36,9 @@ from openoxide.db import Transaction
 from openoxide.errors import OpenOxideError, RefusedError, UsageError
 from openoxide.health import WARNING
 from openoxide.ids import ID_BYTES, letters
+from openoxide.memory.directory import MemoryDirectory
 from openoxide.memory.index import MOST_LINES, MOST_UNITS, load_index
+from openoxide.memory.topics import Memory
 from openoxide.surroundings import KERNEL_KINDS, file_system
 
 if TYPE_CHECKING:
@@ -49,7 +53,7 @@ def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
     with watched.lock:
         try:
             if created:
-                service.memories.try_to_follow(watched.worktree.project)
+                try_to_follow(service, watched.worktree)
             with service.timeline.database.reading() as db:
                 likely = like(db, root) if created and watched.newest() is None else []
             service.attach(watched, counting(report))
@@ -297,35 +301,52 @@ def _worktree_status(service: Service, watched: Watched) -> WorktreeStatus:
             if window.kind is WindowKind.TURN
         ],
         "idle_turns": [idle_turn_object(turn, watched.worktree.root) for turn in idle],
-        "memory": _memory_status(service, watched.worktree.project),
+        "memory": _memory_status(service, watched.worktree),
+        "unread_memories": unread(service, watched.worktree),
     }
 
 
-def _memory_status(service: Service, project: str) -> MemoryStatus | None:
-    """None for a project that has no memory, nor ever had one."""
-    watched = None
-    with suppress(OpenOxideError):  # one that is new cannot be registered now: told of once it is
-        watched = service.memories.of(project)
-    known = watched.worktree if watched is not None else service.memories.known(project)
-    if known is None:
-        return None
+def _memory_status(service: Service, tree: Worktree) -> MemoryStatus | None:
+    """The memory that a worktree writes to, else what it reads; None where there is none, nor ever was."""
+    for directory in service.memories.layers(tree).both:
+        watched = None
+        with suppress(OpenOxideError):  # one that is new cannot be registered now: told of once it is
+            watched = service.memories.of(directory)
+        known = watched.worktree if watched is not None else service.memories.known(directory)
+        if known is not None:
+            return _noted(service, tree, directory, watched, known)
+    return None
+
+
+def _noted(
+    service: Service, tree: Worktree, directory: MemoryDirectory, watched: Watched | None, known: Worktree
+) -> MemoryStatus:
     state, reason = state_of(watched) if watched is not None else ("paused", ROOT_GONE)
-    directory, head = service.memories.directory(project), service.timeline.head(known.id)
-    index = load_index(directory.index().data)
-    near = f"{index.lines} of {MOST_LINES} lines and {index.units} of {MOST_UNITS} characters that load are used"
+    head = service.timeline.head(known.id)
     with service.timeline.database.reading() as db:
         interrupted = [operation.public_id for operation in journal.open_operations(db, known.id)]
     return {
+        "policy": service.memories.policy(tree).value,
         "path": printable(str(directory.path)),
         "state": state,
         "reason": reason,
         "files": head.files,
         "bytes": head.bytes,
         "version": head.seq,
-        "warning": index.warning or (near if index.is_near else ""),
+        "warning": _index_warning(service.memories.notes(tree)),
         "deletions": deletions(service, known),
         "interrupted": interrupted,
     }
+
+
+def _index_warning(notes: Memory) -> str:
+    """What is wrong with MEMORY.md, or about to be; empty where all of it loads and there is room."""
+    try:
+        index = load_index(notes.index())
+    except OpenOxideError as error:  # a link in its place, say: that is no reason to tell nothing of anything
+        return error.message
+    near = f"{index.lines} of {MOST_LINES} lines and {index.units} of {MOST_UNITS} characters that load are used"
+    return index.warning or (near if index.is_near else "")
 
 
 def _pending(watched: Watched) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NotRequired, TypedDict
 
 from openoxide.daemon.protocol import PathEntry
-from openoxide.daemon.protocol.memories import MemoryStatus
+from openoxide.daemon.protocol.memories import KeptNotes, MemoryStatus
 
 
 class DaemonObject(TypedDict):
@@ -86,6 +86,7 @@ class WorktreeStatus(TypedDict):
     open_turns: list[OpenTurnObject]
     idle_turns: list[IdleTurnObject]
     memory: MemoryStatus | None
+    unread_memories: list[KeptNotes]
 
 
 class JobObject(TypedDict):

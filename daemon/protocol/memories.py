@@ -31,7 +31,7 @@ class MemoryIndexAnswer(TypedDict):
 
 
 class TopicItem(TypedDict):
-    """One topic."""
+    """One topic. ``layer``: project, or worktree where it is the worktree's own."""
 
     name: str
     title: str
@@ -39,6 +39,7 @@ class TopicItem(TypedDict):
     type: str
     size_bytes: int
     modified_at: str
+    layer: str
 
 
 class MemoryFile(TypedDict):
@@ -204,11 +205,48 @@ class MassDeletion(TypedDict):
     files: list[str]
 
 
-class MemoryStatus(TypedDict):
-    """The memory of a project, as ``status`` shows it: ``state`` and ``reason`` as of a worktree, ``warning`` where not all of
-    the index loads or nearly not.
+class PromotedItem(TypedDict):
+    """What became of a topic: added, same, both or refused (``reason``). ``retired``: it went to the trash of where it was."""
+
+    name: str
+    became: str
+    reason: str
+    retired: bool
+
+
+class PromotedAnswer(TypedDict):
+    """``memory promote``: ``worktree`` and ``root`` say whose notes they were (``root`` null where that is not known), ``path``
+    where they lie.
     """
 
+    ok: bool
+    dry_run: bool
+    worktree: str
+    root: str | None
+    path: str
+    items: list[PromotedItem]
+    notes: list[str]
+
+
+class KeptNotes(TypedDict):
+    """A memory that nobody reads any more. ``worktree`` is empty for the project's own; ``reason``: gone (the worktree is), or
+    policy (memory.worktrees says so). ``command``: what brings it back.
+    """
+
+    worktree: str
+    root: str | None
+    path: str
+    files: int
+    reason: str
+    command: str
+
+
+class MemoryStatus(TypedDict):
+    """The memory of a project, as ``status`` shows it: ``policy`` is memory.worktrees, ``state`` and ``reason`` as of a worktree,
+    ``warning`` where not all of the index loads or nearly not.
+    """
+
+    policy: str
     path: str
     state: str
     reason: str

@@ -25,25 +25,28 @@ class WatchAnswer(TypedDict):
 
 
 class LeftNotes(TypedDict):
-    """The notes of a project whose history is deleted: ``files`` of them stay at ``path``. ``history_deleted``: their
-    ``versions`` go, as no other worktree has the project.
+    """Notes that a worktree read whose history is deleted: ``files`` of them stay at ``path``. ``worktree``: the number of the
+    one that has them of its own, empty for the project's. ``history_deleted``: their ``versions`` go, as that worktree does, or
+    the last one of the project. ``command`` makes a worktree's the project's, None where there is nothing to be made.
     """
 
+    worktree: str
     path: str
     files: int
     versions: int
     history_deleted: bool
+    command: str | None
 
 
 class UnwatchAnswer(TypedDict):
-    """``unwatch`` and its dry run. ``memory``: with ``--delete-history``, None where the project has no notes."""
+    """``unwatch`` and its dry run. ``memories``: with ``--delete-history``, of a project that goes too all there are."""
 
     ok: bool
     root: str
     checkpoints: int
     history_deleted: bool
     remaining_bytes: int
-    memory: LeftNotes | None
+    memories: list[LeftNotes]
 
 
 class Lookalike(TypedDict):

@@ -21,6 +21,7 @@ from openoxide.checkpoints.schema import open_timeline
 from openoxide.errors import FailedError, StoreDamagedError
 from openoxide.paths import Home
 from tests.checkpoints.stores import Store
+from tests.kit import effort
 from tests.kit.limits import file_size_limit
 
 HOLE = 64 << 10
@@ -33,7 +34,7 @@ def store(tmp_path):
     store.close()
 
 
-@settings(max_examples=25)
+@settings(max_examples=effort(25))
 @given(st.lists(st.lists(st.binary(max_size=300), max_size=6), max_size=4))
 def test_every_content_is_found_by_its_name(tmp_path_factory, batches):
     store = Store(tmp_path_factory.mktemp("store"))

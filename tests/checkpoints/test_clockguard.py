@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openoxide.checkpoints.clockguard import Doubt, Moment, accept, look, step_ms, why_not
+from tests.kit import effort
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 START = 1_800_000_000_000
@@ -240,7 +241,7 @@ LIVES = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=effort(400), deadline=None)
 @given(LIVES)
 def test_a_clock_that_is_believed_is_right(life):
     machine = Machine()

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.checkpoints.contested_model import BOTH, USER, A, B, Edit, History, lines_by
-from tests.kit import FakeClock, diff_trees, tree_of
+from tests.kit import FakeClock, diff_trees, effort, tree_of
 from tests.kit.box import Box
 
 SOAK = int(os.environ.get("OXIDE_SOAK", "0"))
@@ -81,7 +81,7 @@ def same(one: dict[bytes, Any], other: dict[bytes, Any]) -> None:
 
 @pytest.mark.timeout(0 if SOAK else 300)
 @settings(
-    max_examples=SOAK or 30,
+    max_examples=SOAK or effort(30),
     derandomize=not SOAK,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

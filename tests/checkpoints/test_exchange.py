@@ -13,7 +13,7 @@ from openoxide.checkpoints.model import ABSENT, Kind
 from openoxide.checkpoints.plan import Change, RewindPlan
 from openoxide.checkpoints.steps import NEW_FOLDER_MODE
 from tests.checkpoints.bench import DIRECTORY, FIFO, LINK, NEW, OLD, Bench, T, forge
-from tests.kit import diff_trees
+from tests.kit import diff_trees, effort
 
 names = st.sampled_from([b"a", b"b", b"\xff"])
 entries = st.sampled_from([OLD, NEW, ("file", 0o644, T, b""), DIRECTORY, ("dir", 0o700), LINK, ("link", b"a"), FIFO])
@@ -46,7 +46,7 @@ def shrinks(before, wanted):
     return any(what[0] == "dir" != wanted.get(path, what)[0] for path, what in before.items())
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort(40))
 @given(looks(), looks())
 def test_there_and_back_again(tmp_path_factory, before, wanted):
     bench = a_bench(tmp_path_factory)
@@ -65,7 +65,7 @@ def test_there_and_back_again(tmp_path_factory, before, wanted):
     bench.close()
 
 
-@settings(max_examples=60)
+@settings(max_examples=effort(60))
 @given(looks(), looks(), st.floats(0, 1), st.booleans())
 def test_an_exchange_that_stopped_goes_on_or_back(tmp_path_factory, before, wanted, done, onwards):
     onwards = onwards and not shrinks(before, wanted)
@@ -78,7 +78,7 @@ def test_an_exchange_that_stopped_goes_on_or_back(tmp_path_factory, before, want
     bench.close()
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort(40))
 @given(looks(), looks(), st.floats(0, 1))
 def test_a_return_that_stopped_goes_on(tmp_path_factory, before, wanted, done):
     bench = a_bench(tmp_path_factory)

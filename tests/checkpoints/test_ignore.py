@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from openoxide.checkpoints.ignore import GIT_EXCLUDE, IGNORE_FILES, MARKER_NAMES, RESERVED_NAMES, Rules
 from openoxide.checkpoints.model import STAGING_NAME, SkipReason
 from openoxide.settings import CaptureSettings
+from tests.kit import effort
 
 HOME = (b"oxided.lock", b"timeline.db")
 Files = Mapping[bytes, bytes]
@@ -534,7 +535,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs_git
-@hypothesis_settings(max_examples=300)
+@hypothesis_settings(max_examples=effort(300))
 @given(files=st.dictionaries(st.sampled_from([b".gitignore", b"a/.gitignore", b"a/b/.gitignore"]), CONTENT, min_size=1))
 def test_answers_to_made_up_patterns_are_those_of_git(repository: Path, files: Files) -> None:
     for path in (b".gitignore", b"a/.gitignore", b"a/b/.gitignore"):
@@ -563,7 +564,7 @@ def answers(made: Rules) -> list[object]:
 
 
 @given(files=st.dictionaries(st.sampled_from(PLACES), LINES), extra=st.sampled_from([(), ("x",)]))
-@hypothesis_settings(max_examples=300)
+@hypothesis_settings(max_examples=effort(300))
 def test_where_no_rule_has_a_say_each_entry_would_be_let_through(
     files: dict[tuple[bytes, bytes], bytes], extra: tuple[str, ...]
 ) -> None:
@@ -587,7 +588,7 @@ def test_a_rule_that_says_nothing_about_entries_has_no_say() -> None:
 
 
 @given(steps=st.lists(STEP, max_size=12), order=st.permutations(PLACES))
-@hypothesis_settings(max_examples=300)
+@hypothesis_settings(max_examples=effort(300))
 def test_rules_kept_up_to_date_answer_as_rules_loaded_afresh_in_any_order(
     steps: list[tuple[tuple[bytes, bytes], bytes | None] | bytes | None], order: list[tuple[bytes, bytes]]
 ) -> None:

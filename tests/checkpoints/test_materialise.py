@@ -15,7 +15,7 @@ from openoxide.errors import ConflictError, FailedError, UsageError
 from tests.checkpoints.bench import put
 from tests.checkpoints.states import DEPENDENCIES, TOO_LARGE, file, folder, special, trees
 from tests.checkpoints.stores import Store
-from tests.kit import tree_of
+from tests.kit import effort, tree_of
 from tests.kit.limits import file_size_limit
 
 SPECIAL_BITS = 0o7000
@@ -53,7 +53,7 @@ def described(state: FileState, content: bytes = b"") -> tuple[object, ...]:
     return "fifo", 0o600
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort(40))
 @given(states=trees())
 def test_a_tree_is_copied_whole(tmp_path_factory, states):
     folder_ = tmp_path_factory.mktemp("copied")

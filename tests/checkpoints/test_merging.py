@@ -17,6 +17,7 @@ from openoxide.checkpoints.model import ABSENT, FileState
 from openoxide.checkpoints.plan import Change, Contested, Decisions
 from openoxide.errors import StoreDamagedError
 from tests.checkpoints.states import file, link
+from tests.kit import effort
 
 NOW_NS = 77
 texts = st.lists(st.sampled_from([b"a", b"b", b"", b"\xc3\xa9", b"\r"]), max_size=8).map(b"\n".join)
@@ -130,7 +131,7 @@ def versions(draw: st.DrawFn) -> tuple[bytes, bytes, bytes]:
     return texts[0], texts[1], texts[2]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=effort(150), deadline=None)
 @given(versions())
 def test_git_comes_to_the_same(tmp_path_factory, texts):
     folder = tmp_path_factory.mktemp("merge")

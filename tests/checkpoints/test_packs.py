@@ -16,6 +16,7 @@ from openoxide.checkpoints.frames import FRAME_BYTES, MAGIC, PLAIN, ZSTD, compre
 from openoxide.checkpoints.hashing import blob_hash
 from openoxide.checkpoints.packs import PACK_BYTES, Packs
 from openoxide.errors import StoreDamagedError
+from tests.kit import effort
 from tests.kit.limits import file_size_limit
 
 contents = st.one_of(st.binary(max_size=200), st.builds(bytes.__mul__, st.binary(max_size=3), st.integers(0, 5000)))
@@ -50,7 +51,7 @@ def test_a_frame_is_compressed_where_that_gains_something(packs, content, codec)
     assert packs.read(place, place.raw) == content
 
 
-@settings(max_examples=30)
+@settings(max_examples=effort(30))
 @given(batches=st.lists(st.lists(st.lists(contents, min_size=1, max_size=4), max_size=3), max_size=4))
 def test_what_was_appended_is_read_back(tmp_path_factory, batches):
     packs = Packs(tmp_path_factory.mktemp("packs") / "blobs", 7)

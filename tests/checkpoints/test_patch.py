@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from openoxide.checkpoints.patch import GitFile, git_patch, unified
+from tests.kit import effort
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 needs_patch = pytest.mark.skipif(shutil.which("patch") is None, reason="patch is not installed")
@@ -66,7 +67,7 @@ def numbered(first: int, last: int, **changed: str) -> bytes:
 
 
 @needs_git
-@settings(max_examples=150)
+@settings(max_examples=effort(150))
 @given(contents(), contents())
 @example(b"a", b"a\n")
 @example(b"", b"\n")
@@ -81,7 +82,7 @@ def test_git_apply_turns_the_old_bytes_into_the_new_ones(old: bytes, new: bytes)
 
 
 @needs_git
-@settings(max_examples=60)
+@settings(max_examples=effort(60))
 @given(contents(), st.booleans())
 def test_git_apply_creates_and_deletes_files_also_empty_ones(content: bytes, creates: bool) -> None:
     old, new = (None, content) if creates else (content, None)
@@ -89,7 +90,7 @@ def test_git_apply_creates_and_deletes_files_also_empty_ones(content: bytes, cre
 
 
 @needs_patch
-@settings(max_examples=100)
+@settings(max_examples=effort(100))
 @given(contents().filter(bool), contents().filter(bool))
 def test_gnu_patch_turns_the_old_bytes_into_the_new_ones(old: bytes, new: bytes) -> None:
     if old != new:
@@ -97,7 +98,7 @@ def test_gnu_patch_turns_the_old_bytes_into_the_new_ones(old: bytes, new: bytes)
 
 
 @needs_git
-@settings(max_examples=60)
+@settings(max_examples=effort(60))
 @given(st.integers(0, 30), st.integers(0, 30), LINES, LINES)
 def test_cutting_the_common_ends_keeps_line_numbers_right(
     before: int, after: int, old: list[str], new: list[str]

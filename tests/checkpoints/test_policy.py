@@ -23,6 +23,7 @@ from openoxide.checkpoints.policy import (
 from openoxide.checkpoints.retention import Reason
 from openoxide.settings import RetentionSettings, ThinSettings
 from tests.checkpoints.policy_model import DAY, HOUR, Point, Rules, decide, used
+from tests.kit import effort
 
 NOW = 1_800_000_000_000 // DAY * DAY + 12 * HOUR
 TREES = {1: Tree(project="p", retention=RetentionSettings())}
@@ -322,7 +323,7 @@ def decided(points, stretches, sizes, needed, rules):
     return plan(found, trees, NOW, wanted, spans)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=effort(400), deadline=None)
 @given(stores(), RULES)
 def test_the_policy_decides_as_the_model_does(drawn, rules):
     points, stretches, sizes, needed = drawn

@@ -19,6 +19,7 @@ from openoxide.checkpoints.schema import MIGRATIONS
 from openoxide.checkpoints.verifying import Check, Reading
 from openoxide.errors import FailedError, StoreDamagedError
 from tests.checkpoints.stores import Store
+from tests.kit import effort
 from tests.kit.limits import file_size_limit
 
 
@@ -101,7 +102,7 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=effort(40), deadline=None)
 @given(operations)
 def test_each_content_that_was_kept_is_given_back(tmp_path_factory, steps):
     """Against a set of contents: what is kept, dropped and written anew in whatever order."""

@@ -29,7 +29,7 @@ from tests.checkpoints.rewind_model import (
     has_parents,
     promised,
 )
-from tests.kit import diff_trees, tree_of
+from tests.kit import diff_trees, effort, tree_of
 
 SOAK = int(os.environ.get("OXIDE_SOAK", "0"))
 STALE_MS = 600_000  # an operation interrupted longer ago is not finished by itself
@@ -360,13 +360,14 @@ def fork_server():
     server.close()
 
 
+@pytest.mark.hypothesis
 @pytest.mark.timeout(0 if SOAK else 300)
 def test_every_history_is_as_the_model_says(fork_server):
     Rewinding.server = fork_server
     run_state_machine_as_test(
         Rewinding,
         settings=settings(
-            max_examples=SOAK or 25,
+            max_examples=SOAK or effort(25),
             stateful_step_count=50 if SOAK else 20,
             derandomize=not SOAK,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],

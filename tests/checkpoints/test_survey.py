@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from openoxide.settings import CaptureSettings
 from tests.daemon.trouble import isolated, unprivileged
-from tests.kit import diff_trees, tree_of
+from tests.kit import diff_trees, effort, tree_of
 from tests.kit.box import Box
 
 TIGHT = CaptureSettings(
@@ -38,7 +38,7 @@ def counts_of_files(answer):
     return answer["files"], answer["bytes"]
 
 
-@settings(max_examples=25)
+@settings(max_examples=effort(25))
 @given(tree=TREES, gitignore=RULES, oxideignore=RULES)
 def test_a_dry_run_counts_what_a_capture_records(tmp_path_factory, tree, gitignore, oxideignore):
     folder = tmp_path_factory.mktemp("box")

@@ -14,6 +14,7 @@ from openoxide.checkpoints.schema import open_timeline
 from openoxide.checkpoints.thinning import next_thinning, thins_at
 from openoxide.settings import ThinSettings
 from tests.checkpoints.policy_model import DAY, HOUR, Point, Rules, thinned
+from tests.kit import effort
 
 BEGAN = 1_700_000_000_000 // DAY * DAY
 THIN = ThinSettings(all_days=1, hourly_days=7)
@@ -55,7 +56,7 @@ def model(points):
         max_size=14,
     )
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(60), deadline=None)
 def test_days_read_one_by_one_say_what_all_of_them_say(tmp_path_factory, drawn):
     checkpoints, points, spared = [], [], []
     for number, (quarter, trigger, mark) in enumerate(drawn, 1):

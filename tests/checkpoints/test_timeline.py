@@ -54,7 +54,7 @@ from tests.checkpoints.states import (
     parents,
     special,
 )
-from tests.kit import wait_until
+from tests.kit import effort, wait_until
 
 CONTENTS = (b"", b"one", b"two two", bytes(300))
 STATES = (
@@ -138,7 +138,7 @@ batches = st.lists(
 named = st.dictionaries(names, st.sampled_from([*DATA]))
 
 
-@settings(max_examples=60)
+@settings(max_examples=effort(60))
 @given(batches, named, st.integers(0, 9))
 def test_every_past_state_is_as_it_was(tmp_path_factory, history, writes, claimed_after):
     timeline, model = Timeline(Home(tmp_path_factory.mktemp("timeline"))), Model()

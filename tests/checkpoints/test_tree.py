@@ -15,6 +15,7 @@ from openoxide.checkpoints import tree as tree_module
 from openoxide.checkpoints.model import RACY_NS, StatIdentity, join, split, sqlite_base
 from openoxide.checkpoints.tree import MAX_OPEN_FOLDERS, RootIdentity, Tree, identity, identity_of, open_beneath
 from openoxide.errors import RootVanishedError
+from tests.kit import effort
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 REFUSED = OSError  # which one says so is each way's own affair
@@ -186,7 +187,7 @@ made = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=effort(60))
 @given(made, st.lists(paths, min_size=1, max_size=8))
 def test_both_ways_give_the_same_answers(tmp_path_factory, made, asked):
     root = os.fsencode(tmp_path_factory.mktemp("ways") / "root")

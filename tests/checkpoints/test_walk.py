@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from openoxide.checkpoints import live as live_rows
 from openoxide.checkpoints.model import Kind, SkipReason
 from tests.checkpoints.test_capture import Captured
+from tests.kit import effort
 
 # a slash sorts between them: '!' '-' '.' are before it, '0' and letters after; git orders a folder as if one ended its name
 NAMES = ["a", "a!", "a-", "a.b", "a0", "a\xff", "b"]
@@ -46,7 +47,7 @@ def recorded(captured: Captured) -> set[tuple[str, Kind]]:
     return {(path.decode(), state.kind) for path, state in captured.states().items()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=effort(60), deadline=None)
 @given(st.lists(shapes, min_size=2, max_size=4), st.sampled_from([1, 2, 3, 2048]))
 def test_each_pass_records_the_tree_as_it_is(trees, page):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

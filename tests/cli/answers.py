@@ -148,6 +148,7 @@ WORKTREE = {
     "open_turns": [],
     "idle_turns": [],
     "memory": None,
+    "unread_memories": [],
 }
 
 
@@ -212,6 +213,15 @@ HITS = {"ok": True, "items": [{"name": "a.md", "title": "A", "snippet": "the [wo
 NOTES = {"ok": True, "items": [VERSION]}
 BLAMED = {"ok": True, "name": "a.md", "lines": [{"line": 1, "text": "text", "version": 3}], "versions": [VERSION]}
 REVERTED = {"ok": True, "written": [WRITTEN], "left": []}
+PROMOTED = {
+    "ok": True,
+    "dry_run": False,
+    "worktree": "7",
+    "root": "/src/side",
+    "path": "/home/u/.openoxide/projects/kkkk/worktrees/7/memory",
+    "items": [{"name": "a.md", "became": "added", "reason": "", "retired": True}],
+    "notes": [],
+}
 LINTED = {
     "ok": True,
     "items": [

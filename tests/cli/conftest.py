@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import site
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -13,6 +15,7 @@ import venv
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +29,7 @@ NAMES = (
     "tool_end undo redo operations stop pin unpin name forget unforget expire purge history du survey pause unpause "
     "projects_move projects_join doctor check prune leave hook backup memory_index memory_context memory_topics "
     "memory_read memory_read_version memory_save memory_edit memory_delete memory_rename memory_search memory_history "
-    "memory_blame memory_revert memory_lint memory_tool"
+    "memory_blame memory_revert memory_promote memory_lint memory_tool"
 ).split()
 
 
@@ -104,6 +107,14 @@ def machine(installed: Path, tmp_path: Path) -> Iterator[Machine]:
     stopped = machine.run("stop")
     shutil.rmtree(short)
     assert stopped.code == 0, stopped
+
+
+@pytest.fixture
+def clients(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The package that runs real agents against a scripted model."""
+    monkeypatch.syspath_prepend(str(shared / "clients"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return importlib.import_module("agent_clients")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import os
@@ -14,34 +13,29 @@ from contextlib import closing
 
 import pytest
 
+from tests.cli.agents import ARGUMENTS, HOOK, PLACES, configure, documented, need, scripted, settings, trust_hooks
 from tests.cli.harness import ROOT
 from tests.kit import wait_until
 
-TEXT = (ROOT / "docs" / "hooks.md").read_text("utf-8")
-PLACES = {"claude": ".claude/settings.json", "codex": ".codex/hooks.json", "gemini": ".gemini/settings.json"}
 TITLES = {"claude": "Claude Code", "codex": "Codex", "gemini": "Gemini CLI"}
 READERS = {"claude": "openoxide.agents.claude", "codex": "openoxide.agents.codex", "gemini": "openoxide.agents.gemini"}
 LATE_SECONDS = 60
 
 
-def section(title):
-    return TEXT.split(f"\n## {title}\n")[1].split("\n## ")[0]
-
-
 def code(title, language):
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```", section(title), re.DOTALL | re.MULTILINE)
+    (found,) = documented("hooks.md", title, language)
     return found
 
 
-def settings(agent, program="/path/to/oxide-hook"):
-    return json.loads(code(TITLES[agent], "json").replace("/path/to/oxide-hook", program))
+def hooks(agent, program="/path/to/oxide-hook"):
+    return settings(code(TITLES[agent], "json"), program)
 
 
 @pytest.mark.parametrize("agent", PLACES)
 def test_each_documented_hook_is_one_that_is_understood(agent):
     kinds = importlib.import_module(READERS[agent]).KINDS
 
-    for event, ((group,),) in ((event, [groups]) for event, groups in settings(agent)["hooks"].items()):
+    for event, ((group,),) in ((event, [groups]) for event, groups in hooks(agent)["hooks"].items()):
         (handler,) = group["hooks"]
         assert handler["command"] == f"/path/to/oxide-hook {agent} {event}"
         assert event in kinds
@@ -52,7 +46,7 @@ def test_the_short_settings_of_the_readme_are_some_of_them():
     (found,) = re.findall(r"^```json\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
 
     assert json.loads(found)["hooks"] == {
-        event: settings("claude")["hooks"][event] for event in ("UserPromptSubmit", "Stop")
+        event: hooks("claude")["hooks"][event] for event in ("UserPromptSubmit", "Stop")
     }
 
 
@@ -71,35 +65,9 @@ def test_the_lines_that_name_the_fast_command_print_one_that_works(tmp_path, ope
     assert len(list((openoxide_home / "spool").iterdir())) == 1
 
 
-@pytest.fixture
-def clients(shared, monkeypatch):
-    """The package that runs real agents against a scripted model."""
-    monkeypatch.syspath_prepend(str(shared / "clients"))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    return importlib.import_module("agent_clients")
-
-
-def configure(agent, home):
-    """Write the documented settings, with the fast command, beside what the client's configuration holds already."""
-    place = home / PLACES[agent]
-    place.parent.mkdir(parents=True, exist_ok=True)
-    before = json.loads(place.read_text()) if place.exists() else {}
-    program = f"{sys.executable} -I -S {ROOT / 'cli' / 'hook.py'}"
-    place.write_text(json.dumps(before | settings(agent, program)))
-
-
 STAGING = ".openoxide-staging/"
 # of the scripted turn: a read, an edit and a write; Codex reads with a shell
 TOOLS = {"claude": ["tool"] * 2, "codex": ["tool"] * 3, "gemini": ["tool"] * 2}
-ARGUMENTS = {"claude": [], "codex": ["-m", "gpt-5.5"], "gemini": []}
-
-
-def trust_hooks(clients, client):
-    """As a person does once. What the package leaves to the collector is collected here, where it is no failure."""
-    with clients.CodexApp(client) as app:
-        app.trust_hooks()
-    del app
-    gc.collect()
 
 
 @pytest.mark.clients
@@ -108,15 +76,14 @@ def trust_hooks(clients, client):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("agent", PLACES)
 def test_a_turn_of_the_real_agent_is_declared_with_its_tool_calls(agent, clients, machine, tmp_path):
-    if not clients.installed(agent):
-        pytest.skip(f"{agent} is not installed in the folder that CLIENTS_WORK names")
+    need(clients, agent)
     clients.make_project(machine.project)
     before = clients.tree(machine.project)
     machine.json("watch")
-    with clients.FakeModel("basic", machine.project) as model:
+    with scripted(clients, "basic", machine.project, tmp_path) as model:
         environ = {"OPENOXIDE_HOME": str(machine.home)}
-        client = clients.Client(agent, model, tmp_path / "user", env=environ, args=ARGUMENTS[agent])
-        configure(agent, client.home)
+        client = clients.Client(agent, model, tmp_path / "user", env=environ, args=ARGUMENTS.get(agent, []))
+        configure(agent, client.home, hooks(agent, HOOK))
         if agent == "codex":
             trust_hooks(clients, client)
         turn = client.start("[[t1]] edit")

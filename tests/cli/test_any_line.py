@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from openoxide.cli import app, catalogue, hot
 from tests.cli.golden_machine import Sealed, sealed_machine, write
+from tests.kit import effort
 
 VALUES = [
     "1", "#2", "0", "-1", "99999999999", "last", "last~1", "turn:-1", "turn:p1", "@10m", "@", "@25:99", "named", "nowhere", "",
@@ -50,7 +51,7 @@ def machine(tmp_path_factory):
 
 
 @given(lines())
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=effort(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_line_ends_in_good_order(machine: Sealed, line):
     ended = machine.ran(*line)
 

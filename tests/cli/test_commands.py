@@ -31,6 +31,7 @@ from tests.cli.answers import (
     NOTE,
     NOTED,
     NOTES,
+    PROMOTED,
     REVERTED,
     TOPICS,
     WRITTEN,
@@ -95,7 +96,7 @@ UNWATCHED = {
     "checkpoints": 1,
     "history_deleted": True,
     "remaining_bytes": 0,
-    "memory": None,
+    "memories": [],
 }
 PAUSED = {"ok": True, "root": "/src/app", "paused_at": NOON, "paused_until": NOON, "checkpoint": checkpoint()}
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
@@ -298,6 +299,14 @@ ASKED = [
         {"path": HERE, "name": "a.md", "version": 0, "gone": False},
     ),
     ("memory revert --gone", "memory_revert", REVERTED, {"path": HERE, "gone": True}),
+    ("memory promote --yes", "memory_promote", PROMOTED, {"path": HERE, "dry_run": False}),
+    ("memory promote --from 7 --dry-run", "memory_promote", PROMOTED, {"path": HERE, "from": "7", "dry_run": True}),
+    (
+        "memory promote --from x --yes",
+        "memory_promote",
+        PROMOTED,
+        {"path": HERE, "from": f"{HERE}/x", "dry_run": False},
+    ),
     ("memory lint", "memory_lint", LINTED, {"path": HERE}),
     ("operations --limit 2", "operations", ITEMS, {"path": HERE, "limit": 2}),
     (

@@ -61,12 +61,12 @@ def test_quiet_watch_prints_the_id(machine):
     assert IDENT.fullmatch(machine.run("-q", "watch").text.strip())
 
 
-@pytest.mark.parametrize("broad", ["/", "HOME", "HOME/.."])
-def test_too_broad_a_tree_is_refused(machine, broad):
-    path = broad.replace("HOME", os.environ["HOME"])
+def test_too_broad_a_tree_is_refused(machine):
+    home = os.environ["HOME"]
 
-    assert machine.failure("watch", path, code=8)["kind"] == "refused"
-    assert machine.json("projects")["items"] == []
+    for path in ("/", home, f"{home}/.."):
+        assert machine.failure("watch", path, code=8)["kind"] == "refused", path
+        assert machine.json("projects")["items"] == []
 
 
 def test_too_broad_a_tree_is_watched_when_that_is_typed(machine):
@@ -248,19 +248,25 @@ def test_a_store_that_cannot_be_written_is_still_read(machine, project, tmp_path
         assert (ended.code, ended.json["error"]["kind"]) == (6, "store_read_only"), line
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["status", "projects", "log", "log --all", "show last", "operations", "checkpoint", "watch", "diff last --stat"],
-)
-def test_text_answers_have_no_control_characters(machine, project, line):
+def test_text_answers_have_no_control_characters(machine, project):
     (project / "a\x1b[31m\u202eb").touch()
     machine.json("checkpoint", "-m", "caf\N{LATIN SMALL LETTER E WITH ACUTE}")
 
-    ended = machine.run(*line.split())
-
-    assert (ended.code, ended.complaint) == (0, "")
-    assert ended.text
-    assert all(char.isprintable() or char in "\n\t" for char in ended.text)
+    for line in (
+        "status",
+        "projects",
+        "log",
+        "log --all",
+        "show last",
+        "operations",
+        "diff last --stat",
+        "checkpoint",
+        "watch",
+    ):
+        ended = machine.run(*line.split())
+        assert (ended.code, ended.complaint) == (0, ""), line
+        assert ended.text, line
+        assert all(char.isprintable() or char in "\n\t" for char in ended.text), line
 
 
 def test_nothing_is_left_in_the_tree(machine, project):

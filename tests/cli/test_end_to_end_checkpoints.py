@@ -6,8 +6,6 @@ import os
 import subprocess
 from datetime import datetime, timedelta
 
-import pytest
-
 from tests.cli.contract import CHECKPOINT, IDENT, TIME, TURN, paths, sealed
 from tests.kit import diff_trees, tree_of
 
@@ -45,9 +43,9 @@ def test_quiet_checkpoint_prints_an_id_that_names_it(machine, project):
     assert machine.json("show", ended.text.strip())["id"] == ended.text.strip()
 
 
-@pytest.mark.parametrize("name", ["42", "last", "last~2", "@2h", "turn:x", "", "a\nb"])
-def test_a_name_that_means_something_else_is_wrong_usage(machine, project, name):
-    assert machine.failure("checkpoint", "-m", name, code=2)["kind"] == "usage"
+def test_a_name_that_means_something_else_is_wrong_usage(machine, project):
+    for name in ("42", "last", "last~2", "@2h", "turn:x", "", "a\nb"):
+        assert machine.failure("checkpoint", "-m", name, code=2)["kind"] == "usage", name
 
 
 def test_log_is_newest_first_and_can_be_cut(machine, project):
@@ -144,21 +142,16 @@ def test_an_ambiguous_name_comes_with_its_candidates(machine, project):
     assert {candidate["id"] for candidate in error["candidates"]} >= {name for name in ids if name.startswith(first)}
 
 
-@pytest.mark.parametrize("name", ["999", "last~999", "nobody", "turn:nothing", "turn:-9", "kkkkkkkkkkkkkkkk"])
-def test_what_does_not_exist_is_not_found(machine, project, name):
-    assert machine.failure("show", name, code=5)["kind"] == "not_found"
+def test_what_does_not_exist_is_not_found_and_what_can_name_nothing_is_wrong_usage(machine, project):
+    for name in ("999", "last~999", "nobody", "turn:nothing", "turn:-9", "kkkkkkkkkkkkkkkk"):
+        assert machine.failure("show", name, code=5)["kind"] == "not_found", name
+    for name in ("@nonsense", "turn:", "@25:99"):
+        assert machine.failure("show", name, code=2)["kind"] == "usage", name
 
 
-@pytest.mark.parametrize("name", ["@nonsense", "turn:", "@25:99"])
-def test_what_can_name_nothing_is_wrong_usage(machine, project, name):
-    assert machine.failure("show", name, code=2)["kind"] == "usage"
-
-
-@pytest.mark.parametrize(
-    "line", ["checkpoint", "log", "show 1", "diff 1", "rewind 1 --yes", "undo --yes", "operations"]
-)
-def test_outside_of_what_is_watched_nothing_is_found(machine, line):
-    assert machine.failure(*line.split(), code=5)["kind"] == "not_found"
+def test_outside_of_what_is_watched_nothing_is_found(machine):
+    for line in ("checkpoint", "log", "show 1", "diff 1", "rewind 1 --yes", "undo --yes", "operations"):
+        assert machine.failure(*line.split(), code=5)["kind"] == "not_found", line
 
 
 def test_the_option_names_the_project(machine, project, tmp_path):
@@ -211,21 +204,18 @@ def test_cat_prints_the_bytes_of_then(machine, project):
     assert machine.run("cat", before, "src").code in (2, 5)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_a_path_outside_the_worktree_is_wrong_usage(machine, project):
+    sealed(machine)
+
+    for line in (
         "cat last ../x",
         "cat last /etc/passwd",
         "diff last -- ..",
         "rewind last --yes -- /etc",
         "restore last --to x -- /etc",
-    ],
-)
-def test_a_path_outside_the_worktree_is_wrong_usage(machine, project, line):
-    sealed(machine)
-
-    assert machine.failure(*line.split(), code=2)["kind"] == "usage"
-    assert not (project / "x").exists()
+    ):
+        assert machine.failure(*line.split(), code=2)["kind"] == "usage", line
+        assert not (project / "x").exists()
 
 
 def test_restore_copies_out_and_touches_nothing(machine, project, tmp_path):

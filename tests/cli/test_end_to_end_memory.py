@@ -133,6 +133,33 @@ def test_a_project_that_is_moved_keeps_its_memory(machine, project, tmp_path):
     assert Path(machine.json("-C", str(moved), "memory", "index")["path"]) == place
 
 
+def test_notes_of_a_branch_stay_there_until_they_are_promoted(machine, project, tmp_path):
+    side = tmp_path / "side"
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"], ["worktree", "add", "-q", str(side)]):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=project, check=True)
+    machine.json("watch", str(side))
+    machine.json("projects", "join", str(project), str(side))  # it was watched before it was a repository
+    machine.json("config", "set", "memory.worktrees", "staged", "--project")
+    machine.json("stop")
+    there = ("-C", str(side), "memory")
+    machine.json("memory", "save", "old.md", "--text", "# Old\n\nof the project\n")
+    machine.json(*there, "save", "new.md", "--text", "# New\n\nof the branch\n")
+
+    assert names(machine.json("memory", "topics")["items"]) == ["old.md"]
+    assert machine.failure(*there, "promote", code=8)["kind"] == "refused"
+    assert [item["became"] for item in machine.json(*there, "promote", "--dry-run")["items"]] == ["added"]
+    assert names(machine.json("memory", "topics")["items"]) == ["old.md"]
+    subprocess.run(["git", "worktree", "remove", "--force", str(side)], cwd=project, check=True)
+
+    (told,) = machine.json("status")["worktrees"][0]["unread_memories"]
+    assert f"`{told['command']}`" in machine.run("status").text
+    done = machine.json("memory", "promote", "--from", told["worktree"], "--yes")
+    assert [(item["became"], item["retired"]) for item in done["items"]] == [("added", True)]
+    assert names(machine.json("memory", "topics")["items"]) == ["new.md", "old.md"]
+    assert machine.json("status")["worktrees"][0]["unread_memories"] == []
+    assert machine.failure("memory", "promote", "--from", str(side), "--yes", code=5)["kind"] == "not_found"
+
+
 def test_status_tells_of_the_memory(machine, project):
     machine.json("memory", "save", "a.md", "--text", "one")
     (memory(machine) / "MEMORY.md").write_text("".join(f"- note {number}\n" for number in range(300)))
@@ -140,6 +167,24 @@ def test_status_tells_of_the_memory(machine, project):
     assert (found["state"], bool(found["warning"])) == ("watching", True)
     assert str(memory(machine)) in machine.run("status").text
     assert len(machine.json("projects")["items"]) == 1
+
+
+def test_an_index_over_its_limit_is_an_error_of_lint_and_a_line_of_the_log(machine, project):
+    machine.json("memory", "save", "a.md", "--text", "one")
+    index = memory(machine) / "MEMORY.md"
+    rest = "".join(f"- note {number}\n" for number in range(2, 201))
+    with index.open("a") as file:
+        file.write(rest)
+    assert machine.run("memory", "lint").code == 0
+
+    subprocess.run(["sh", "-c", 'echo "- note 201, lost" >> "$0"', index], check=True)
+
+    ended = machine.run("memory", "lint")
+    assert (ended.code, "line 201 is the first that no agent gets: - note 201, lost" in ended.text) == (1, True), ended
+    log = machine.home / "logs" / "oxided.log"
+    wait_until(lambda: "memory.index_over: no agent gets line 201 of 201" in log.read_text(), 60)
+    assert "201, lost" not in log.read_text()
+    assert "MEMORY.md is 201 lines" in machine.run("status").text
 
 
 def test_a_text_comes_from_standard_input(machine, project):

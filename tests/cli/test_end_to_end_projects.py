@@ -50,20 +50,17 @@ def test_a_pause_outlives_the_daemon(machine, project):
     assert machine.json("unpause")["checkpoint"]["changed"]["added"] == 1
 
 
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [
+def test_a_path_that_is_empty_or_misspelled_never_stands_for_the_whole_project(machine, project):
+    for line, code in (
         (["pause", "misspelled"], 5),
         (["unpause", "misspelled"], 5),
         (["pause", ""], 2),
         (["rewind", "1", "--yes", "--", ""], 2),
         (["history", "--deleted", "--", ""], 2),
         (["watch", ""], 2),
-    ],
-)
-def test_a_path_that_is_empty_or_misspelled_never_stands_for_the_whole_project(machine, project, line, code):
-    machine.failure(*line, code=code)
-    assert machine.json("status")["worktrees"][0]["state"] == "watching"
+    ):
+        machine.failure(*line, code=code)
+        assert machine.json("status")["worktrees"][0]["state"] == "watching", line
 
 
 def test_a_pause_without_a_sensible_length_is_wrong_usage(machine, project):

@@ -142,14 +142,19 @@ def test_undo_and_redo_walk_the_operations(machine, project):
     assert len(machine.json("operations", "--limit", "1")["items"]) == 1
 
 
-@pytest.mark.parametrize("line", ["undo --yes", "redo --yes", "undo 5 --yes", "rewind --continue", "rewind --abort"])
-def test_nothing_to_walk_or_settle_is_not_found(machine, project, line):
-    assert machine.failure(*line.split(), code=5)["kind"] == "not_found"
+def test_nothing_to_walk_or_settle_is_not_found(machine, project):
+    for line in ("undo --yes", "redo --yes", "undo 5 --yes", "rewind --continue", "rewind --abort"):
+        assert machine.failure(*line.split(), code=5)["kind"] == "not_found", line
 
 
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [
+def test_what_needs_a_yes_is_refused_without(machine, project):
+    (project / "src" / "a.py").write_text("two\n")
+    machine.json("rewind", "1", "--yes")
+    (project / "src" / "a.py").write_text("three\n")
+    sealed(machine)
+    now, known = tree_of(project, skip={b".openoxide-staging"}), machine.json("log")
+
+    for line, code in (
         ("rewind 1", 8),
         ("undo", 8),
         ("unwatch --delete-history", 8),
@@ -161,19 +166,11 @@ def test_nothing_to_walk_or_settle_is_not_found(machine, project, line):
         ("undo 2", 5),
         ("unwatch / --delete-history", 5),
         ("unwatch src --delete-history", 2),
-    ],
-)
-def test_what_needs_a_yes_is_refused_without(machine, project, line, code):
-    (project / "src" / "a.py").write_text("two\n")
-    machine.json("rewind", "1", "--yes")
-    (project / "src" / "a.py").write_text("three\n")
-    sealed(machine)
-    now, known = tree_of(project, skip={b".openoxide-staging"}), machine.json("log")
-
-    machine.failure(*line.split(), code=code)
-    assert diff_trees(now, tree_of(project, skip={b".openoxide-staging"})) == []
-    assert machine.json("log") == known
-    assert [item["watching"] for item in machine.json("projects")["items"]] == [True]
+    ):
+        machine.failure(*line.split(), code=code)
+        assert diff_trees(now, tree_of(project, skip={b".openoxide-staging"})) == [], line
+        assert machine.json("log") == known, line
+        assert [item["watching"] for item in machine.json("projects")["items"]] == [True], line
 
 
 def agent_writes(machine, project):

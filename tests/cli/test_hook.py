@@ -99,7 +99,7 @@ def test_a_payload_cannot_speak_for_the_hook(answering):
     assert request == {"payload": {}, "agent": "codex", "event": "Stop"}
 
 
-@pytest.mark.parametrize("said", ["context: \u00e4\n", "x" * 300_000])
+@pytest.mark.parametrize("said", ["context: \u00e4\n", '"stdout": "no", \\ \U0001f600\x00', "x" * 300_000])
 def test_what_the_daemon_says_to_the_agent_is_printed(answering, said):
     answering.answers["hook"] = {"stdout": said, "notes": []}
 
@@ -334,6 +334,14 @@ def test_it_loads_next_to_nothing(home):
 
     assert more - {"_socket", "encodings.ascii"} == set()
     assert len(spooled(home)) == 1
+
+
+def test_what_it_prints_costs_next_to_nothing_either(answering):
+    answering.answers["hook"] = {"stdout": "notes", "notes": []}
+    program = [sys.executable, "-I", "-S", "-X", "importtime", str(HOOK), "claude", "SessionStart"]
+    bare = [sys.executable, "-I", "-S", "-X", "importtime", "-c", "pass"]
+
+    assert imported(program) - imported(bare) - {"_socket", "encodings.ascii"} == {"_json"}
 
 
 def imported(program):

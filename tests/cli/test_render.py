@@ -7,10 +7,10 @@ from textwrap import dedent
 
 import pytest
 
-from openoxide.cli import changes, render
+from openoxide.cli import changes, notes, render
 from openoxide.daemon.protocol.health import WorktreeStatus
 from tests.cli import answers
-from tests.cli.answers import NOON, checkpoint, difference, planned, rewound, shown, state, status
+from tests.cli.answers import NOON, PROMOTED, checkpoint, difference, planned, rewound, shown, state, status
 
 NOW = datetime.fromisoformat(NOON)
 EVIL = "a\x1b[2Jb\n\u202ec\udcff"
@@ -444,3 +444,58 @@ def test_the_answers_used_here_are_complete():
     sometimes = {"plan_seq", "hint", "reverses", "memory"}
     assert answers.rewound().keys() == answers.RewindAnswer.__annotations__.keys() - sometimes
     assert answers.WORKTREE.keys() == WorktreeStatus.__annotations__.keys()
+
+
+KEPT_NOTES = {
+    "worktree": "7",
+    "root": "/src/side",
+    "path": "/h/projects/k/worktrees/7/memory",
+    "files": 2,
+    "reason": "gone",
+    "command": "oxide-ctl -C /src/app memory promote --from 7",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "2 files, /src/side is gone; `oxide-ctl -C /src/app memory promote --from 7`"),
+        ({"root": None}, "2 files, worktree 7 is gone; "),
+        ({"reason": "policy"}, "2 files, /src/side has others by memory.worktrees; "),
+        ({"worktree": "", "root": None, "reason": "policy"}, "2 files, the project's, which no worktree reads; "),
+    ],
+)
+def test_status_names_the_notes_that_nobody_reads(changes, said):
+    found = render.status(status([{"memory": None, "unread_memories": [{**KEPT_NOTES, **changes}]}]), NOW)
+    assert f"unread notes {said}" in " ".join(found.split())
+
+
+def test_a_promotion_says_what_became_of_each_topic():
+    items = [
+        {"name": "a.md", "became": "added", "reason": "", "retired": True},
+        {"name": "b.md", "became": "same", "reason": "c.md says that already", "retired": False},
+        {"name": "MEMORY.md", "became": "both", "reason": "", "retired": False},
+        {"name": "d.md", "became": "refused", "reason": "d.md would hold a token", "retired": False},
+    ]
+    assert notes.promoted({**PROMOTED, "items": items, "notes": ["not recorded yet"]}) == screen("""
+        from /src/side
+        new            a.md       (in the trash there)
+        there already  b.md
+        lines of both  MEMORY.md
+        left           d.md       (d.md would hold a token)
+        not recorded yet
+    """)
+    assert notes.promoted({**PROMOTED, "root": None, "dry_run": True, "items": []}) == screen(f"""
+        would come from {PROMOTED["path"]}
+          nothing
+    """)
+
+
+@pytest.mark.parametrize(
+    ("layers", "said"),
+    [(["worktree", "project"], True), (["worktree", "worktree"], False), (["project", "project"], False)],
+)
+def test_topics_of_a_worktree_are_told_from_those_of_the_project(layers, said):
+    topic = {"title": "T", "description": "", "type": "", "size_bytes": 1, "modified_at": "2026-11-29T12:00:00.000Z"}
+    items = [{**topic, "name": f"{at}.md", "layer": layer} for at, layer in enumerate(layers)]
+    assert ("of this worktree" in notes.topics(items)) is said

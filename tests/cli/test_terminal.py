@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from openoxide.errors import VersionMismatchError
-from tests.cli.answers import NOTED, checkpoint, planned, rewound, status
+from tests.cli.answers import NOTED, PROMOTED, checkpoint, planned, rewound, status
 from tests.cli.test_commands import PURGED, WATCHED
 
 PLAN = planned(restored=[{"path": "back"}], removed=[{"path": "gone"}], git_note="git checkout 0123456")
@@ -113,6 +113,18 @@ def test_whether_the_memory_goes_along_is_asked_where_something_was_noted(termin
     assert screen.ended() == 0, screen.seen
     asked = [(request.get("memory"), request.get("memory_seq")) for _, request in daemon.requests]
     assert asked == [(True, None), (wanted, NOTED["plan_seq"] if wanted else None)]
+
+
+@pytest.mark.parametrize(("typed", "code", "wanted"), [("y", 0, [(None, True), ("7", None)]), ("n", 8, [(None, True)])])
+def test_what_a_promotion_would_do_is_shown_and_asked(terminal, daemon, typed, code, wanted):
+    daemon.answers["memory_promote"] = [{**PROMOTED, "dry_run": True}, PROMOTED]
+    screen = terminal("memory", "promote")
+    screen.expect("make these the project's? [y/N]")
+    assert "would come from /src/side" in screen.seen
+    screen.type(f"{typed}\n")
+
+    assert screen.ended() == code, screen.seen
+    assert [(request.get("from"), request.get("dry_run") or None) for _, request in daemon.requests] == wanted
 
 
 @pytest.mark.parametrize(("option", "wanted"), [("--memory", [True, True]), ("--no-memory", [None, None])])

@@ -44,11 +44,10 @@ def test_the_notes_stay_and_their_history_goes_with_the_last_worktree(box):
     place = folder(box)
     before = tree_of(place)
     would = box.call("unwatch", delete_history=True, dry_run=True)
-    assert (would["memory"], GONE in stored(box)) == (
-        {"path": str(place), "files": 1, "versions": 2, "history_deleted": True}, True
-    )  # fmt: skip
+    left = {"worktree": "", "path": str(place), "files": 1, "versions": 2, "history_deleted": True, "command": None}
+    assert (would["memories"], GONE in stored(box)) == ([left], True)
     answer = box.call("unwatch", delete_history=True)
-    assert answer["memory"] == would["memory"]
+    assert answer["memories"] == would["memories"]
     assert not diff_trees(tree_of(place), before)
     assert (histories(box), GONE in stored(box), problems(box)) == (0, False, [])
 
@@ -63,7 +62,7 @@ def test_a_tree_that_is_watched_again_is_another_project_with_a_memory_of_its_ow
 
 
 def test_unwatch_alone_keeps_all_of_it(box):
-    assert box.call("unwatch")["memory"] is None
+    assert box.call("unwatch")["memories"] == []
     assert [item["reason"] for item in box.call("memory_history", name="a.md")["items"]] == ["", ""]
     box.watch()
     assert len(box.call("memory_history", name="a.md")["items"]) == 2
@@ -82,16 +81,17 @@ def test_while_another_worktree_has_the_project_nothing_of_it_goes(box, tmp_path
 
     answer = box.call("unwatch", path=str(repo), delete_history=True)
 
-    assert answer["memory"] == {"path": str(folder(box, second)), "files": 2, "versions": 0, "history_deleted": False}
+    left = {"path": str(folder(box, second)), "files": 2, "versions": 0, "history_deleted": False}
+    assert answer["memories"] == [{"worktree": "", **left, "command": None}]
     assert len(box.call("memory_history", path=str(second), name="n.md")["items"]) == 1
-    last = box.call("unwatch", path=str(second), delete_history=True)["memory"]
+    (last,) = box.call("unwatch", path=str(second), delete_history=True)["memories"]
     assert (last["files"], last["history_deleted"], histories(box)) == (2, True, 1)
 
 
 def test_a_project_without_notes_has_nothing_to_tell(box, tmp_path):
     (tmp_path / "other").mkdir()
     box.call("watch", path=str(tmp_path / "other"))
-    assert box.call("unwatch", path=str(tmp_path / "other"), delete_history=True)["memory"] is None
+    assert box.call("unwatch", path=str(tmp_path / "other"), delete_history=True)["memories"] == []
 
 
 def test_an_operation_on_the_notes_that_is_open_is_in_the_way(box):
@@ -107,5 +107,5 @@ def test_what_still_works_in_the_background_makes_no_history_of_a_forgotten_proj
     (project,) = {item["project"] for item in box.call("projects")["items"]}
     box.call("unwatch", delete_history=True)
     with pytest.raises(NotFoundError):
-        box.service.memories.of(project)
+        box.service.memories.of(box.service.memories.directory(project))
     assert histories(box) == 0

@@ -25,7 +25,7 @@ def folder(box: Box) -> Path:
 
 
 def memory(box: Box):
-    found = box.service.memories.of(box.call("projects")["items"][0]["project"])
+    found = box.service.memories.own(box.service.trees()[0].worktree)
     assert found is not None
     return found
 
@@ -291,7 +291,7 @@ def test_what_was_deleted_a_month_ago_leaves_the_trash(box, clock):
     box.call("memory_save", name="a.md", text="# A\n\na\n")
     box.call("memory_save", name="b.md", text="# B\n\nb\n")
     box.call("memory_delete", name="a.md")
-    notes = box.service.memories.notes(box.call("projects")["items"][0]["project"])
+    notes = box.service.memories.notes(box.service.trees()[0].worktree)
     payload = {"session_id": "s", "cwd": str(box.root), "source": "startup", "transcript_path": "/t"}
 
     def start():

@@ -1,19 +1,23 @@
-"""The public failures of other memories (M1 to M45) that need a daemon or a history; the others are in
-``tests/memory/test_failure_rows.py``.
-"""
+"""The public failures of other memories (M1 to M45) that need a daemon or a history; ``tests/memory/rows.py`` lists all."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from openoxide.errors import NotFoundError, RefusedError
 from openoxide.memory.directory import MemoryDirectory
-from tests.kit import diff_trees, tree_of
+from openoxide.settings import CaptureSettings
+from tests.kit import diff_trees, tree_of, wait_until
 from tests.kit.box import Box
 
 AGENT = {"agent": "codex", "session": "s1"}
@@ -33,6 +37,84 @@ def versions(box: Box, name: str):
 
 def noted(box: Box):
     return box.call("status")["worktrees"][0]["memory"]
+
+
+@contextmanager
+def told_of(event: str) -> Iterator[threading.Event]:
+    """Set once the daemon's log has a line that begins so."""
+    logger, said = logging.getLogger("openoxide"), threading.Event()
+    handler = logging.Handler()
+    handler.emit = lambda record: said.set() if record.getMessage().startswith(event) else None
+    logger.addHandler(handler)
+    try:
+        yield said
+    finally:
+        logger.removeHandler(handler)
+
+
+def test_m2_the_log_tells_of_what_a_shell_appended_before_anything_is_sealed(box):
+    save(box, "a.md", "# A\n\na\n")
+    index = folder(box) / "MEMORY.md"
+    before = box.call("log")["items"]
+
+    with told_of("memory.index_over: no agent gets line 201 of 202") as told:
+        subprocess.run(["sh", "-c", 'yes -- "- more" | head -n 201 >> "$0"', index], check=True)
+        assert told.wait(60)
+
+    assert box.call("log")["items"] == before
+    with told_of("memory.index_over") as again:
+        subprocess.run(["sh", "-c", 'echo "- and more" >> "$0"', index], check=True)
+        box.checkpoint()  # after its barrier whatever the watcher tells has been told
+        looked = threading.Event()
+        box.service.background.submit("behind the look", looked.set)
+        assert looked.wait(60)
+        assert not again.is_set(), "it is told once, not with each line"
+    assert "203 lines" in noted(box)["warning"]
+
+
+def test_m2_an_index_that_is_over_when_the_daemon_starts_is_told_of(box):
+    save(box, "a.md", "# A\n\na\n")
+    place = folder(box)
+    box.stop()
+    (place / "MEMORY.md").write_text("- more\n" * 201)
+    with told_of("memory.index_over") as told:
+        box.start()
+        assert told.wait(60)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- a\n" * 179, ""),
+        ("- a\n" * 180, "180 of 200 lines"),
+        ("- a\n" * 200, "200 of 200 lines"),
+        ("- a\n" * 201, "WARNING: MEMORY.md is 201 lines (limit: 200)"),
+        ("é" * 22_499, ""),
+        ("é" * 22_500, "22500 of 25000 characters"),
+        ("é" * 25_000, "25000 of 25000 characters"),
+        ("é" * 25_001, "WARNING: MEMORY.md is 25001 characters (limit: 25000)"),
+    ],
+)
+def test_m1_status_says_when_an_index_is_nearly_full_and_when_it_is_over(box, text, said):
+    save(box, "a.md", "# A\n\na\n")
+    (folder(box) / "MEMORY.md").write_text(text)
+    warning = noted(box)["warning"]
+    assert (said in warning, bool(warning)) == (True, bool(said))
+
+
+def test_m1_an_index_that_cannot_be_read_keeps_nobody_from_the_status_or_from_a_session(box):
+    save(box, "a.md", "# A\n\na\n")
+    index = folder(box) / "MEMORY.md"
+    index.unlink()
+    index.symlink_to("/etc/hostname")
+    assert "MEMORY.md is a link" in noted(box)["warning"]
+    assert start(box, "claude") == ""
+
+
+def start(box: Box, agent: str) -> str:
+    """What the hook of ``agent`` prints when a session begins."""
+    payload = {"session_id": "s", "cwd": str(box.root), "source": "startup", "transcript_path": "/t"}
+    return box.call("hook", payload=payload, agent=agent, event="SessionStart")["stdout"]
 
 
 def test_m2_an_index_that_a_shell_wrote_over_its_limit_is_told_of_at_once(box):
@@ -144,11 +226,27 @@ def test_m34_what_was_written_while_nobody_watched_is_found_by_a_scan(box):
     assert [version["certainty"] for version in versions(box, "new.md")] == ["unknown"]
 
 
+def test_m34_what_no_event_tells_is_found_by_the_pass_that_comes_by_itself(box, clock, tmp_path):
+    save(box, "a.md", "one\n")
+    # inotify(7) tells nothing of a write through a name outside of the folder
+    os.link(folder(box) / "a.md", tmp_path / "elsewhere")
+    box.checkpoint()
+    (tmp_path / "elsewhere").write_text("two, written unheard\n")
+    box.checkpoint()
+    before = versions(box, "a.md")
+
+    clock.advance(CaptureSettings().full_pass_ms + 1)
+    box.service.beat()
+
+    assert wait_until(lambda: len(versions(box, "a.md")) > len(before), 60)
+    assert versions(box, "a.md")[0]["certainty"] == "unknown"
+    assert box.call("memory_read", name="a.md")["text"] == "two, written unheard\n"
+
+
 def test_m35_every_way_in_means_the_same_memory(box):
     save(box, "a.md", "# A\n\na\n")
     project = box.call("projects")["items"][0]["project"]
-    payload = {"session_id": "s", "cwd": str(box.root), "source": "startup"}
-    said = json.loads(box.call("hook", payload=payload, agent="claude", event="SessionStart")["stdout"])
+    said = json.loads(start(box, "claude"))
     places = {
         str(folder(box)),
         str(MemoryDirectory(box.home.folder, project).path),
@@ -171,6 +269,19 @@ def test_m39_a_plain_folder_has_its_memory_in_the_home(box):
     assert not (box.root / ".git").exists()
     save(box, "a.md", "# A\n\na\n")
     assert os.path.commonpath([folder(box), box.home.folder]) == str(box.home.folder)
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini", "opencode", "aider"])
+def test_m42_what_memory_context_shows_is_what_the_agent_is_given(box, agent):
+    save(box, "a.md", "# A topic\n\na\n")
+    (folder(box) / "MEMORY.md").write_text("- note of some length\n" * 600)
+    shown = box.call("memory_context", agent=agent)["memory"]
+    if shown["way"] == "file":
+        given = Path(box.call("memory_context", agent=agent, write=True)["written"]).read_text()
+    else:
+        given = json.loads(start(box, agent))["hookSpecificOutput"]["additionalContext"]
+    assert shown["text"] == given
+    assert (shown["warning"] in given, "note of some length" in given) == (True, True)
 
 
 def test_m44_a_rewind_takes_the_notes_of_work_that_is_undone_and_keeps_the_users(box):

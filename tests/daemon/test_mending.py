@@ -21,7 +21,7 @@ from openoxide.db import PAGE_SIZE
 from openoxide.errors import FailedError, NotFoundError, StoreDamagedError
 from openoxide.paths import Home
 from tests.daemon.test_checking import DAMAGES, FILES, damage, filled, first_pack, flip, looked_at, payload
-from tests.kit import diff_trees, tree_of
+from tests.kit import diff_trees, effort, tree_of
 from tests.kit.box import Box
 
 LOST, DAMAGED = b"lost", "damaged"
@@ -453,7 +453,7 @@ def test_what_sqlite_says_of_many_pages_comes_line_by_line(large, tmp_path):
     assert not [text for text in structure if r"\x0a" in text or "\n" in text or "***" in text]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=effort(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**9))
 def test_whatever_is_damaged_is_mended_or_marked(sound, tmp_path_factory, seed):
     """Bits turned over in the database and in packs, packs deleted, rows deleted; then a repair, and a check of it."""

@@ -144,3 +144,17 @@ def test_a_database_is_left_out_with_its_side_files(box):
     write(box.root / "base.db-wal", "more")
     box.checkpoint()
     assert skips(box) == {b"base.db": "over_quota", b"base.db-wal": "over_quota"}
+
+
+def test_what_has_become_small_is_recorded_again(box):
+    retain(box, quota_bytes=3 * MIB)
+    expire_by_time(box.service)
+    assert left_out(box) == [b"huge"]
+
+    write(box.root / "huge", "by hand")
+    box.checkpoint()
+
+    assert skips(box) == {}
+    assert box.call("cat", checkpoint="last", file="huge") == b"by hand"
+    expire_by_time(box.service)
+    assert left_out(box) == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from openoxide.checkpoints.model import MEMORY, Worktree
-from openoxide.daemon.memories import Pause, pause_of
+from openoxide.daemon.pauses import Pause, pause_of
 from openoxide.errors import RefusedError
 from tests.kit import wait_until
 from tests.kit.box import Box
@@ -57,7 +57,7 @@ def tree(paused_ms: int | None = None, until_ms: int | None = None) -> Worktree:
         ([tree(1, 9), tree(2, 5)], Pause(5)),
     ],
 )
-def test_a_memory_is_paused_while_all_trees_of_its_project_are(trees, expected):
+def test_a_memory_is_paused_while_all_trees_that_read_it_are(trees, expected):
     assert pause_of(trees) == expected
 
 
@@ -169,7 +169,7 @@ def test_a_daemon_that_was_killed_between_the_two_has_both_alike(box, paused):
     """The tree's row is written first."""
     (project,) = {item["project"] for item in box.call("projects")["items"]}
     watched = box.service.find(str(box.root).encode())
-    memory = box.service.memories.of(project)
+    memory = box.service.memories.of(box.service.memories.directory(project))
     if not paused:
         box.call("pause")
     with watched.lock:
@@ -177,7 +177,7 @@ def test_a_daemon_that_was_killed_between_the_two_has_both_alike(box, paused):
     assert memory.paused is not paused
     box.stop()
     box.start()
-    assert box.service.memories.of(project).paused is paused
+    assert box.service.memories.of(box.service.memories.directory(project)).paused is paused
 
 
 def test_a_memory_that_comes_to_be_in_a_pause_is_recorded_after_it(box, tmp_path):

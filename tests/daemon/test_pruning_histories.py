@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from openoxide.errors import NotFoundError, OpenOxideError
 from tests.daemon.aged import DAY_MS, age, problems, record, release, sql
-from tests.kit import FakeClock, diff_trees, tree_of
+from tests.kit import FakeClock, diff_trees, effort, tree_of
 from tests.kit.box import Box
 
 STAGING = b".openoxide-staging"
@@ -159,7 +159,7 @@ def said(ask):
         return error.kind, error.message
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=effort(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps, st.sets(st.integers(0, 30), max_size=25), st.booleans())
 def test_nobody_can_tell_that_there_was_a_prune(tmp_path_factory, history, released, restarts):
     folder = tmp_path_factory.mktemp("box")

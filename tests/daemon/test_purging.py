@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import sqlite3
 from contextlib import closing
@@ -10,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from openoxide.checkpoints import purging
 from openoxide.checkpoints.hashing import blob_hash
+from openoxide.checkpoints.purging import Wanted
+from openoxide.daemon.mending import repair
 from openoxide.errors import NotFoundError, RefusedError, UsageError, error_object
 from tests.kit.box import Box
 from tests.kit.rawhome import texts, traces
@@ -281,3 +285,36 @@ def test_many_contents_at_once(box):
     everything = b"".join(data for _, data in texts(box.home.folder))
     assert [content for content in gone if blob_hash(content) in everything or content in everything] == []
     assert problems(box) == []
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_repair_before_a_purge_has_finished_keeps_nothing_of_it(tmp_path, together):
+    victim = random.Random(1).randbytes(5_000)
+    with Box(tmp_path) as box:
+        (box.root / "victim").write_bytes(victim)
+        if not together:  # a start begins a pack of its own
+            box.watch()
+            box.stop()
+            box.start()
+        (box.root / "secret").write_bytes(SECRET)
+        box.watch() if together else box.checkpoint()
+        for name in ("secret", "victim"):
+            (box.root / name).unlink()
+        box.checkpoint()
+        # as it is when a kill comes behind the transaction
+        with box.service.timeline.database.writing() as db:
+            doomed = purging.find(db, Wanted(names=frozenset([blob_hash(SECRET)])))
+            purging.purge_rows(db, doomed, doomed.packs)
+        box.stop()
+        for pack in box.home.blobs.glob("*.pack"):
+            at = pack.read_bytes().find(victim[:100])
+            if at >= 0:
+                with pack.open("r+b") as file:
+                    file.seek(at + 50)
+                    file.write(bytes([victim[50] ^ 1]))
+
+        assert repair(box.home, dry_run=False, report=lambda _: None)["newly_lost"] == 1
+        box.start()
+
+        assert box.service.finish_purge()
+        assert traces(box.home.folder, SECRET) == []

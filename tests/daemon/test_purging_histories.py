@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from openoxide.checkpoints.repack import repack
 from openoxide.errors import NotFoundError, RefusedError
 from tests.daemon.test_purging import problems
-from tests.kit import FakeClock
+from tests.kit import FakeClock, effort
 from tests.kit.box import Box
 from tests.kit.rawhome import traces
 
@@ -195,7 +195,7 @@ class World:
             shutil.rmtree(to)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=effort(25))
 @given(STEPS)
 def test_a_purge_takes_what_it_says_and_nothing_else(steps):
     folder = Path(tempfile.mkdtemp())

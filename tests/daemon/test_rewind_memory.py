@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from openoxide.checkpoints import journal
 from openoxide.checkpoints.apply import Applier
 from openoxide.daemon.operations import carrying, rewinding
 from openoxide.errors import InterruptedOperationError
+from openoxide.settings import MemorySettings
 from tests.kit.box import Box
 
 AGENT = {"agent": "codex", "session": "s1"}
@@ -46,7 +48,8 @@ def paths(entries) -> list[str]:
 
 
 def operations(box: Box):
-    memory = box.service.memories.of(box.call("projects")["items"][0]["project"])
+    memories = box.service.memories
+    memory = memories.of(memories.directory(box.service.trees()[0].worktree.project))
     with box.service.timeline.database.reading() as db:
         return journal.operations(db, 1), journal.operations(db, memory.worktree.id) if memory else []
 
@@ -255,6 +258,24 @@ def test_what_died_in_the_middle_is_done_or_taken_back_in_both(written, clock, h
     if wanted == old:
         written.call("undo")
         assert (notes(written), code(written)) == new
+
+
+@pytest.mark.parametrize("how_far", ["begun", "staged", "journalled", "code", "both"])
+def test_what_died_in_the_middle_is_settled_in_the_memory_of_then_though_the_policy_changed(written, how_far):
+    old = {"mine.md": "mine, edited since\n", "first.md": "first\n"}, {"a": "p1\n"}
+    new = notes(written), code(written)
+    interrupted(written, how_far)
+    written.settings = replace(written.settings, memory=MemorySettings(worktrees="separate"))
+    written.start()
+    written.checkpoint()
+    settled = threading.Event()
+    written.service.background.submit("behind what attaches", settled.set)
+    assert settled.wait(30)
+
+    touched = how_far not in ("begun", "staged")
+    ended = journal.Phase.DONE if touched else journal.Phase.UNDONE
+    assert [operation.phase for done in operations(written) for operation in done] == [ended] * 2
+    assert (notes(written), code(written)) == (old if touched else new)
 
 
 def test_a_memory_that_went_meanwhile_does_not_keep_the_code_from_being_settled(written, clock):

@@ -1,8 +1,8 @@
 """A project and its memory for the fault lab: ``python -m tests.faults.both_worker FOLDER SCENARIO [late]``.
 
 ``rewind`` takes both back to before a turn, ``undo`` takes that back; ``recover``, ``continue`` and ``abort`` start on what
-another run left. ``note`` saves, edits and brings back notes through the daemon, ``follow`` generates a file for an agent.
-What a run promises it acknowledges.
+another run left. ``note`` saves, edits and brings back notes through the daemon, ``follow`` generates a file for an agent,
+``promote`` makes the notes of a staged worktree the project's. What a run promises it acknowledges.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def main(folder: Path, scenario: str, *, late: bool) -> None:
             ack("settled")
         box.stop()
         return
-    box = Box(folder, clock=clock)
+    box = Box(folder, clock=clock, worktrees="staged" if scenario == "promote" else "shared")
     (box.root / "code.txt").write_text(OLD["code.txt"])
     box.watch()
-    if scenario in ("note", "follow"):
-        {"note": note, "follow": follow}[scenario](box)
+    if scenario in ("note", "follow", "promote"):
+        {"note": note, "follow": follow, "promote": promote}[scenario](box)
         box.stop()
         return
     write(box, OLD)
@@ -87,6 +87,16 @@ def follow(box: Box) -> None:
     arm()
     box.call("memory_context", agent="aider", write=True)
     ack("generated")
+
+
+def promote(box: Box) -> None:
+    memory_of(box).joinpath("both.md").write_text("# Both\n- of the project\n")
+    box.call("memory_edit", name="both.md", append="- of the branch")
+    box.call("memory_save", name="new.md", text="# New\n\nnew\n")
+    box.call("memory_edit", name="MEMORY.md", append="- a note of its own")
+    arm()
+    box.call("memory_promote")
+    ack("promoted")
 
 
 if __name__ == "__main__":

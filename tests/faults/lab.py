@@ -19,23 +19,20 @@ worker call :func:`arm` where the counting is to begin.
 in the mode you sweep. With threads the numbering may vary between runs: ``Outcome.faults`` says whether the point was
 reached. A kill is no power cut: what was written but never synced survives it.
 
-``OXIDE_FAULTS=all`` in the environment makes sweeps exhaustive (``sample_size``).
+``OXIDE_FAULTS=all`` in the environment makes sweeps exhaustive (``sample_size``). A sweep over several modes draws the
+points of each with another seed: together they meet more of the steps than each of them could.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import random
-import select
 import shutil
-import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -43,6 +40,9 @@ from typing import Literal, get_args
 import pytest
 
 from tests.faults.crashkit import ack, arm
+from tests.faults.leavings import children, end_all_but, ends_within, reap_what_is_left
+from tests.faults.nursery import Run, nursery_under
+from tests.kit import effort
 
 __all__ = ["Lab", "Mode", "Outcome", "ack", "arm", "points", "sample_size", "shim"]
 
@@ -50,7 +50,6 @@ Mode = Literal["kill", "killafter", "torn", "enospc", "eio", "sticky"]
 
 SOURCE = Path(__file__).with_name("shim.c")
 CHECKOUT = Path(__file__).parents[2]
-PR_SET_CHILD_SUBREAPER = 36
 
 
 def shim(folder: Path) -> Path:
@@ -136,14 +135,22 @@ class Lab:
         page, trace = self.scratch / "page", self.scratch / "trace"
         page.write_bytes(struct.pack("=QQQ", 0, 0, self.armed))
         trace.write_bytes(b"")
-        status, stdout, stderr = _finish(argv, self._environment(mode, at, env or {}), timeout, self.scratch)
+        # Files, not pipes: a detached child that inherits a pipe would keep us reading.
+        out, err = self.scratch / "stdout", self.scratch / "stderr"
+        environment = self._environment(mode, at, env or {})
+        worker = None if self.only else _as_a_run(argv, environment, timeout, out, err)
+        status = (
+            nursery_under(self.shim, CHECKOUT).status_of(worker)
+            if worker
+            else _finish(argv, environment, timeout, out, err)
+        )
         calls, faults, _ = struct.unpack("=QQQ", page.read_bytes())
         lines = tuple(os.fsdecode(trace.read_bytes()).split("\n")[:-1])
         hit = next((line for line in lines if faults and line.startswith(f"{at} ")), "")
         return Outcome(
             status=status,
-            stdout=stdout,
-            stderr=stderr,
+            stdout=out.read_bytes(),
+            stderr=err.read_bytes(),
             calls=calls,
             faults=faults,
             call=hit.partition(" ")[2].partition(" ")[2],
@@ -165,74 +172,57 @@ class Lab:
         }
 
 
-def _finish(
-    argv: Sequence[str | Path], env: Mapping[str, str], timeout: float, scratch: Path
-) -> tuple[int | None, bytes, bytes]:
-    # Files, not pipes: a detached child that inherits a pipe would keep us reading.
-    out, err = scratch / "stdout", scratch / "stderr"
-    with _leaving_no_process(), out.open("wb") as stdout, err.open("wb") as stderr:
-        program = subprocess.Popen(
-            [str(part) for part in argv],
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-        )
-        ended = _ends_within(program.pid, timeout)
+def _finish(argv: Sequence[str | Path], env: Mapping[str, str], timeout: float, out: Path, err: Path) -> int | None:
+    before = children()
+    reap_what_is_left(on=True)
+    try:
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            program = subprocess.Popen(
+                [str(part) for part in argv],
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        ended = ends_within(program.pid, timeout)
         if not ended:
             program.kill()
         status = program.wait()
-    return status if ended else None, out.read_bytes(), err.read_bytes()
-
-
-def _ends_within(pid: int, timeout: float) -> bool:
-    handle = os.pidfd_open(pid)
-    try:
-        poll = select.poll()
-        poll.register(handle, select.POLLIN)
-        return bool(poll.poll(timeout * 1000))
     finally:
-        os.close(handle)
+        end_all_but(before)
+        reap_what_is_left(on=False)
+    return status if ended else None
 
 
-@contextmanager
-def _leaving_no_process() -> Iterator[None]:
-    """What the body starts, also what detaches itself, is dead at the end; children of before are left alone."""
-    before = _children()
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "cannot become the reaper of what a run leaves behind")
-    try:
-        yield
-    finally:
-        while left := _children() - before:
-            for pid in left:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-        libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-
-
-def _children() -> set[int]:
-    found = set()
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                stat = Path("/proc", entry, "stat").read_bytes()
-            except OSError:  # it ended between the two looks
-                continue
-            # the command's name stands in parentheses and may itself hold some
-            if int(stat.rpartition(b")")[2].split()[1]) == os.getpid():
-                found.add(int(entry))
-    return found
+def _as_a_run(argv: Sequence[str | Path], env: Mapping[str, str], timeout: float, out: Path, err: Path) -> Run | None:
+    """What a nursery is asked for, if ``argv`` is one of the workers."""
+    match [str(part) for part in argv]:
+        case [sys.executable, "-m", module, *arguments] if module.endswith("_worker"):
+            for path in (out, err):
+                path.write_bytes(b"")
+            os.umask(umask := os.umask(0))
+            return Run(
+                module=module,
+                arguments=arguments,
+                env=env,
+                folder=os.getcwd(),
+                umask=umask,
+                out=str(out),
+                err=str(err),
+                timeout=timeout,
+            )
+    return None
 
 
 def sample_size(default: int) -> int | None:
-    """How many points a sweep tries: ``default``, or None for each of them where OXIDE_FAULTS=all asks for that."""
-    return None if os.environ.get("OXIDE_FAULTS") == "all" else default
+    """How many points a sweep tries: ``default`` where the tests are thorough, or None for each of them where
+    OXIDE_FAULTS=all asks for that.
+    """
+    return None if os.environ.get("OXIDE_FAULTS") == "all" else effort(default)
 
 
-def points(total: int, *, sample: int | None, seed: int) -> list[int]:
+def points(total: int, *, sample: int | None, seed: int | str) -> list[int]:
     """The points of 1 to ``total`` to try, ascending.
 
     Half of a sample is spread evenly from the first to the last, the rest is drawn with ``seed``.

@@ -99,10 +99,7 @@ static bool command_line_holds(const char *text) {
   return strstr(line, text);
 }
 
-// Also called by the hooks: a library's own start-up code may reach them before ours has run.
-__attribute__((constructor)) static void start(void) {
-  if (kernel) return;
-  kernel = (long (*)(long, ...))real_dlsym()(RTLD_NEXT, "syscall");
+static void read_settings(void) {
   roots = setting("FS_ROOT");
   trace_path = setting("FAULT_TRACE");
   fault_at = strtoull(setting("FAULT_AT"), 0, 10);
@@ -112,6 +109,16 @@ __attribute__((constructor)) static void start(void) {
   bystander = *only && !command_line_holds(only);
   map_page(setting("FAULT_COUNT"));
 }
+
+// Also called by the hooks: a library's own start-up code may reach them before ours has run.
+__attribute__((constructor)) static void start(void) {
+  if (kernel) return;
+  kernel = (long (*)(long, ...))real_dlsym()(RTLD_NEXT, "syscall");
+  read_settings();
+}
+
+// For a process that was forked without a run of its own and has got the environment of one (nursery.py).
+void fault_shim_again(void) { read_settings(); }
 
 // A place is an absolute path as the kernel sees it. Empty: there is none. "?": it is deeper than PATH_MAX, and what
 // cannot be told apart is counted rather than missed.

@@ -41,7 +41,7 @@ def swept(so, tmp_path, scenario, mode):
     lab, argv = lab_of(so, tmp_path / "count", scenario)
     total = lab.count(argv, mode=mode).calls
     assert total > 5
-    for at in points(total, sample=sample_size(6), seed=3):
+    for at in points(total, sample=sample_size(6), seed=mode):
         folder = tmp_path / str(at)
         lab, argv = lab_of(so, folder, scenario)
         outcome = lab.run(argv, mode=mode, at=at)

@@ -51,13 +51,15 @@ def phases(box: Box) -> list[tuple[str, str]]:
     return [(known[o.bound].phase.value, o.phase.value) for o in known.values() if o.bound is not None]
 
 
-def judge(folder: Path, choice: str, *, late: bool) -> str:
-    """Which state both are in; AssertionError if they are in none, or not in the same."""
+def judge(folder: Path, choice: str, *, late: bool, told: bool = False) -> str:
+    """Which state both are in; AssertionError if they are in none, or not in the same. ``told``: the run itself said that it
+    had stopped in the middle, and who was told has to settle.
+    """
     box = Box(folder, clock=FakeClock(boot_ms=9_000_000 if late else 1_000_000))
     try:
         box.checkpoint()
         interrupted = box.call("status")["worktrees"][0]["interrupted"]
-        assert interrupted == [] or late
+        assert interrupted == [] or late or told
         if interrupted:
             box.call("settle", action=choice)
         with pytest.raises(NotFoundError):
@@ -90,11 +92,12 @@ def works_on(box: Box, before: dict[str, str]) -> None:
 def test_both_are_rewound_or_neither(scenario, mode, late, tmp_path, so):
     total = run(so, tmp_path / "count", scenario, mode, None).calls
     assert total > 10
-    for at in points(total, sample=sample_size(SAMPLE), seed=1 + late):
+    for at in points(total, sample=sample_size(SAMPLE), seed=f"{mode} {late}"):
         folder = tmp_path / str(at)
         outcome = run(so, folder, scenario, mode, at)
         answered(outcome)
-        state = judge(folder, "continue" if at % 2 else "abort", late=late)
+        told = outcome.stderr.startswith(b"operation_interrupted")
+        state = judge(folder, "continue" if at % 2 else "abort", late=late, told=told)
         if scenario == "rewind" and "rewound" in outcome.acknowledged:
             assert state == "old"
         if "undone" in outcome.acknowledged:
@@ -105,7 +108,7 @@ def test_both_are_rewound_or_neither(scenario, mode, late, tmp_path, so):
 def test_a_fault_while_both_are_settled_can_be_settled_again(second, tmp_path, so):
     late = second != "recover"
     total = run(so, tmp_path / "count", "rewind", "kill", None).calls
-    for at in points(total, sample=sample_size(SAMPLE), seed=5):
+    for at in points(total, sample=sample_size(SAMPLE), seed=second):
         for after in (7, 23):
             folder = tmp_path / f"{at}-{after}"
             answered(run(so, folder, "rewind", "kill", at))
@@ -117,7 +120,7 @@ def test_a_fault_while_both_are_settled_can_be_settled_again(second, tmp_path, s
 def test_what_was_acknowledged_of_a_note_is_there_and_has_its_versions(mode, tmp_path, so):
     total = run(so, tmp_path / "count", "note", mode, None).calls
     assert total > 10
-    for at in points(total, sample=sample_size(SAMPLE), seed=3):
+    for at in points(total, sample=sample_size(SAMPLE), seed=mode):
         folder = tmp_path / str(at)
         outcome = run(so, folder, "note", mode, at)
         answered(outcome)
@@ -138,7 +141,7 @@ def test_what_was_acknowledged_of_a_note_is_there_and_has_its_versions(mode, tmp
 @pytest.mark.parametrize("mode", MODES)
 def test_a_generated_file_is_whole_or_not_there(mode, tmp_path, so):
     total = run(so, tmp_path / "count", "follow", mode, None).calls
-    for at in points(total, sample=sample_size(SAMPLE), seed=4):
+    for at in points(total, sample=sample_size(SAMPLE), seed=mode):
         folder = tmp_path / str(at)
         answered(run(so, folder, "follow", mode, at))
         with Box(folder, clock=FakeClock(boot_ms=9_000_000)) as box:
@@ -147,3 +150,37 @@ def test_a_generated_file_is_whole_or_not_there(mode, tmp_path, so):
             written = Path(box.call("memory_context", agent="aider", write=True)["written"])
             assert written == generated
             assert before in (None, written.read_text())
+
+
+def lines_of(box: Box) -> set[str]:
+    """Every line that the worktree reads of the notes that were to be promoted."""
+    return {
+        line
+        for name in ("MEMORY.md", "both.md", "new.md")
+        for line in box.call("memory_read", name=name)["text"].splitlines()
+    }
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_promotion_that_is_cut_off_hides_no_line_and_is_done_by_another(mode, tmp_path, so):
+    wanted = {"- of the project", "- of the branch", "new", "- a note of its own"}
+    total = run(so, tmp_path / "count", "promote", mode, None).calls
+    assert total > 10
+    for at in points(total, sample=sample_size(SAMPLE), seed=6):
+        folder = tmp_path / str(at)
+        outcome = run(so, folder, "promote", mode, at)
+        answered(outcome)
+        with Box(folder, clock=FakeClock(boot_ms=9_000_000), worktrees="staged") as box:
+            box.checkpoint()
+            assert wanted <= lines_of(box), (at, outcome.acknowledged)
+            (worktree,) = {path.name for path in memory_of(box).parent.joinpath("worktrees").iterdir()}
+            own = memory_of(box).parent / "worktrees" / worktree / "memory"
+            if "promoted" in outcome.acknowledged and mode == "kill":
+                assert list(own.iterdir()) == []
+            if list(own.iterdir()):
+                assert "refused" not in {item["became"] for item in box.call("memory_promote")["items"]}
+            assert list(own.iterdir()) == []
+            texts = " ".join(path.read_text() for path in memory_of(box).iterdir())
+            assert all(line in texts for line in wanted)
+            assert wanted <= lines_of(box)
+            assert [p for p in box.call("check")["problems"] if p["kind"] != "mode"] == []

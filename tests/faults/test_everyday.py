@@ -43,7 +43,7 @@ def broken_runs(so: Path, tmp_path: Path, scenario: str, mode: str, sample: int)
     """Runs of ``scenario`` that went wrong, each at another point, with their folders."""
     total = run(so, tmp_path / "count", scenario, mode, 0).calls
     assert total > 5
-    for at in points(total, sample=sample_size(sample), seed=1):
+    for at in points(total, sample=sample_size(sample), seed=mode):
         yield tmp_path / str(at), run(so, tmp_path / str(at), scenario, mode, at)
 
 

@@ -55,7 +55,7 @@ def gives_back(box, folder: Path, first) -> None:
 def test_a_fault_leaves_a_pause_or_none(scenario, mode, tmp_path, first, so):
     total = run(so, tmp_path / "count", scenario, mode, None).calls
     assert total > 2
-    for at in points(total, sample=sample_size(SAMPLE), seed=1):
+    for at in points(total, sample=sample_size(SAMPLE), seed=mode):
         folder = tmp_path / str(at)
         outcome = run(so, folder, scenario, mode, at)
         answered(outcome)
@@ -85,7 +85,7 @@ def test_a_fault_leaves_a_pause_or_none(scenario, mode, tmp_path, first, so):
 def test_a_fault_leaves_a_history_at_one_of_both_roots(scenario, mode, tmp_path, first, so):
     total = run(so, tmp_path / "count", scenario, mode, None).calls
     assert total > 2
-    for at in points(total, sample=sample_size(SAMPLE), seed=1):
+    for at in points(total, sample=sample_size(SAMPLE), seed=mode):
         folder = tmp_path / str(at)
         outcome = run(so, folder, scenario, mode, at)
         answered(outcome)

@@ -107,7 +107,15 @@ def test_a_sweep_over_nothing_is_an_error():
 
 @pytest.mark.parametrize(("asked", "size"), [(None, 7), ("", 7), ("some", 7), ("all", None)])
 def test_the_environment_asks_for_every_point(monkeypatch, asked, size):
+    monkeypatch.setenv("OXIDE_THOROUGH", "1")
     monkeypatch.delenv("OXIDE_FAULTS", raising=False)
     if asked is not None:
         monkeypatch.setenv("OXIDE_FAULTS", asked)
     assert sample_size(7) == size
+
+
+@pytest.mark.parametrize(("of", "size"), [(3, 3), (4, 4), (6, 4), (8, 4), (12, 6)])
+def test_less_is_tried_where_nobody_asks_for_more(monkeypatch, of, size):
+    monkeypatch.delenv("OXIDE_FAULTS", raising=False)
+    monkeypatch.delenv("OXIDE_THOROUGH", raising=False)
+    assert sample_size(of) == size

@@ -153,7 +153,7 @@ def test_no_fault_loses_an_acknowledged_checkpoint_or_a_byte(scenario, mode, tmp
     counting = new_site(tmp_path, "count")
     total = lab_for(so, counting).count(counting.argv(scenario), mode=mode).calls
     assert total > 5
-    for at in points(total, sample=sample_size(SAMPLE), seed=1):
+    for at in points(total, sample=sample_size(SAMPLE), seed=mode):
         site = new_site(tmp_path, at)
         outcome = lab_for(so, site).run(site.argv(scenario), mode=mode, at=at)
         answered(outcome)
@@ -170,7 +170,7 @@ def test_a_fault_in_a_claim_leaves_it_whole_or_to_be_made_again(mode, tmp_path, 
     counting = new_site(tmp_path, "count")
     total = lab_for(so, counting).count(counting.argv("claim"), mode=mode).calls
     assert total > 5
-    for at in points(total, sample=sample_size(SAMPLE), seed=3):
+    for at in points(total, sample=sample_size(SAMPLE), seed=mode):
         site = new_site(tmp_path, at)
         outcome = lab_for(so, site).run(site.argv("claim"), mode=mode, at=at)
         answered(outcome)
@@ -198,7 +198,7 @@ def test_a_fault_while_settling_can_be_settled_again(operation, scenario, mode, 
     late = scenario != "recover"
     counting = new_site(tmp_path, operation)
     total = lab_for(so, counting).count(counting.argv(operation), mode="kill").calls
-    for killed_at in points(total, sample=sample_size(3), seed=2)[1:]:
+    for killed_at in points(total, sample=sample_size(3), seed=mode)[1:]:
         for again in (1 + killed_at % LATER, 1 + (killed_at + LATER // 2) % LATER):
             site = new_site(tmp_path, f"{killed_at}-{again}")
             first = lab_for(so, site).run(site.argv(operation), mode="kill", at=killed_at)

@@ -14,8 +14,16 @@ from pathlib import Path
 from typing import TypeVar
 
 POLL_S = 0.002
+FEW = 4
 
 T = TypeVar("T")
+
+
+def effort(number: int) -> int:
+    """How many examples or points a test tries: ``number`` with OXIDE_THOROUGH in the environment, as in CI; half of it
+    otherwise, but not less than a few.
+    """
+    return number if os.environ.get("OXIDE_THOROUGH") else min(number, max(FEW, number // 2))
 
 
 def wait_until(predicate: Callable[[], T], deadline_s: float) -> T:

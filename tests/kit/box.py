@@ -11,7 +11,7 @@ from openoxide.clock import Clock, SystemClock
 from openoxide.daemon.routes import routes
 from openoxide.daemon.service import Service
 from openoxide.paths import Home
-from openoxide.settings import CaptureSettings, Settings
+from openoxide.settings import CaptureSettings, MemorySettings, Settings
 
 NO_QUIET = CaptureSettings(quiet_ms=3_600_000, max_interval_ms=3_600_000)
 """No checkpoint is sealed by itself: a test sees only those it asks for."""
@@ -21,13 +21,19 @@ class Box:
     """``call`` runs an operation as the socket would; paths may be given as bytes relative to the project."""
 
     def __init__(
-        self, folder: Path, *, capture: CaptureSettings = NO_QUIET, clock: Clock | None = None, root: Path | None = None
+        self,
+        folder: Path,
+        *,
+        capture: CaptureSettings = NO_QUIET,
+        clock: Clock | None = None,
+        root: Path | None = None,
+        worktrees: str = "shared",
     ) -> None:
         self.root = root or folder / "project"
         self.root.mkdir(parents=True, exist_ok=True)
         self.home = Home(folder / "home")
         self.home.folder.mkdir(mode=0o700, exist_ok=True)
-        self.settings = Settings(capture=capture)
+        self.settings = Settings(capture=capture, memory=MemorySettings(worktrees=worktrees))
         self.clock = clock or SystemClock()
         self.service: Service
         self.progress: list[Mapping[str, Any]] = []

@@ -61,6 +61,27 @@ def reasons(found):
             },
             ["/home/u/AGENTS.md"],
         ),
+        (
+            {"/home/u/p/AGENTS.md": "p", "/home/u/p/sub/AGENTS.md": PurePath("/home/u/p/AGENTS.md")} | GIT,
+            ["/home/u/p/AGENTS.md", "/home/u/p/sub/AGENTS.md"],
+        ),
+        (
+            {
+                "/home/u/.codex/config.toml": '[projects."/home/u/p"]\ntrust_level = "trusted"\n',
+                "/home/u/p/.codex/config.toml": 'project_doc_fallback_filenames = ["CLAUDE.md"]',
+                "/home/u/p/CLAUDE.md": "c",
+            }
+            | GIT,
+            ["/home/u/p/CLAUDE.md"],
+        ),
+        (
+            {
+                "/home/u/p/.codex/config.toml": 'project_doc_fallback_filenames = ["CLAUDE.md"]',
+                "/home/u/p/CLAUDE.md": "the project is not trusted",
+            }
+            | GIT,
+            [],
+        ),
         ({"/home/u/.codex/config.toml": "not = toml =", "/home/u/p/sub/AGENTS.md": "s"}, ["/home/u/p/sub/AGENTS.md"]),
     ],
 )
@@ -97,12 +118,17 @@ def test_codex_reads_text_as_it_is():
                 "/home/u/.config/opencode/AGENTS.md": "u",
                 "/home/u/.claude/CLAUDE.md": "not this one",
             },
-            ["/home/u/p/sub/AGENTS.md", "/home/u/p/AGENTS.md", "/home/u/.config/opencode/AGENTS.md"],
+            ["/home/u/.config/opencode/AGENTS.md", "/home/u/p/sub/AGENTS.md", "/home/u/p/AGENTS.md"],
         ),
         (
             {"/home/u/p/CLAUDE.md": "p", "/home/u/.claude/CLAUDE.md": "u"},
-            ["/home/u/p/CLAUDE.md", "/home/u/.claude/CLAUDE.md"],
+            ["/home/u/.claude/CLAUDE.md", "/home/u/p/CLAUDE.md"],
         ),
+        (
+            {"/home/u/p/AGENTS.md": "p", "/home/u/p/sub/AGENTS.md": PurePath("/home/u/p/AGENTS.md")},
+            ["/home/u/p/sub/AGENTS.md", "/home/u/p/AGENTS.md"],
+        ),
+        ({"/home/u/p/AGENTS.md": "", "/home/u/p/CLAUDE.md": "not this one"}, []),
         ({"/home/u/p/CONTEXT.md": "c"}, ["/home/u/p/CONTEXT.md"]),
         ({"/home/u/AGENTS.md": "above the root"}, []),
     ],
@@ -120,34 +146,102 @@ def test_opencode_takes_what_its_configuration_names():
         "/abs/MEMORY.md": "memory",
         "/home/u/x.md": "x",
         "/home/u/p/docs/y.md": "y",
+        "/home/u/p/docs/z.md": "z",
+        "/home/u/p/docs/z.txt": "no",
     }
 
     found = load(Agent.OPENCODE, files | GIT)
 
-    assert paths(found) == ["/abs/MEMORY.md", "/home/u/x.md", "/home/u/p/docs/y.md"]
+    assert paths(found) == ["/abs/MEMORY.md", "/home/u/x.md", "/home/u/p/docs/y.md", "/home/u/p/docs/z.md"]
     assert reasons(found) == {
-        "/home/u/p/docs/*.md": "it is a pattern, which only the agent resolves",
         "https:/example.org/z.md": "it is an address, and nothing is asked of the network here",
     }
 
 
-@pytest.mark.parametrize(("agent", "name"), [(Agent.OPENCODE, "AGENTS.md"), (Agent.GEMINI, "GEMINI.md")])
-def test_a_file_that_is_read_brings_those_of_its_folders(agent, name):
+@pytest.mark.parametrize(
+    ("place", "named", "expected"),
+    [
+        ("/home/u/p/opencode.json", "docs/y.md", ["/home/u/p/sub/docs/y.md", "/home/u/p/docs/y.md"]),
+        ("/home/u/p/sub/opencode.jsonc", "docs/y.md", ["/home/u/p/sub/docs/y.md", "/home/u/p/docs/y.md"]),
+        ("/home/u/.config/opencode/opencode.json", "docs/y.md", ["/home/u/p/sub/docs/y.md", "/home/u/p/docs/y.md"]),
+        ("/home/u/.config/opencode/config.json", "docs/y.md", ["/home/u/p/sub/docs/y.md", "/home/u/p/docs/y.md"]),
+        ("/home/u/p/.opencode/opencode.json", "docs/y.md", ["/home/u/p/sub/docs/y.md", "/home/u/p/docs/y.md"]),
+        ("/home/u/p/config.json", "docs/y.md", []),
+        ("/home/u/p/opencode.json", "../up.md", ["/home/u/p/up.md", "/home/u/up.md"]),
+        ("/home/u/p/opencode.json", "d*/y.??", ["/home/u/p/sub/docs/y.md", "/home/u/p/docs/y.md"]),
+        ("/home/u/p/opencode.json", "/home/u/up*", ["/home/u/up.md"]),
+        ("/home/u/p/opencode.json", "*/.hidden/*.md", []),
+        ("/home/u/p/opencode.json", "docs/", []),
+    ],
+)
+def test_what_opencode_is_told_of_is_looked_for_from_where_it_starts_up_to_the_root(place, named, expected):
+    files = {
+        "/home/u/p/docs/.hidden/.y.md": "h",
+        "/home/u/p/sub/docs/y.md": "s",
+        "/home/u/p/docs/y.md": "p",
+        "/home/u/p/up.md": "u",
+        "/home/u/up.md": "o",
+    }
+
+    assert paths(load(Agent.OPENCODE, files | GIT | {place: json.dumps({"instructions": [named]})})) == expected
+
+
+def test_of_the_users_own_settings_of_opencode_the_last_list_counts():
+    files = {f"/home/u/{name}.md": name for name in "abcd"}
+    own = {
+        f"/home/u/.config/opencode/{name}": json.dumps({"instructions": [f"~/{letter}.md"]})
+        for name, letter in (("config.json", "a"), ("opencode.json", "b"))
+    }
+    projects = {
+        f"/home/u/p/sub/{name}": json.dumps({"instructions": [f"~/{letter}.md"]})
+        for name, letter in (("opencode.json", "c"), (".opencode/opencode.json", "d"))
+    }
+
+    assert paths(load(Agent.OPENCODE, files | own | projects)) == [f"/home/u/{name}.md" for name in "bcd"]
+
+
+def test_a_pattern_over_many_folders_is_left_to_opencode():
+    files = {"/home/u/p/sub/opencode.json": '{"instructions": ["**/y.md"]}', "/home/u/p/sub/opencode.jsonc": "[]"}
+
+    assert list(reasons(load(Agent.OPENCODE, files)).values()) == [
+        "it is a pattern of many folders, which only the agent resolves"
+    ] * len(CWD.parts)
+
+
+@pytest.mark.parametrize(
+    ("agent", "name", "order"), [(Agent.OPENCODE, "AGENTS.md", ["a/b", "a"]), (Agent.GEMINI, "GEMINI.md", ["a", "a/b"])]
+)
+def test_a_file_that_is_read_brings_those_of_its_folders(agent, name, order):
     files = {f"/home/u/p/{name}": "p", f"/home/u/p/sub/a/{name}": "a", f"/home/u/p/sub/a/b/{name}": "b"} | GIT
 
     found = load(agent, files, file="a/b/x.py")
 
     assert [(source.path, source.why) for source in found.sources[1:]] == [
-        (f"/home/u/p/sub/a/{name}", "/home/u/p/sub/a/b/x.py is read"),
-        (f"/home/u/p/sub/a/b/{name}", "/home/u/p/sub/a/b/x.py is read"),
+        (f"/home/u/p/sub/{folder}/{name}", "/home/u/p/sub/a/b/x.py is read") for folder in order
     ]
+
+
+def test_opencode_takes_one_file_of_each_folder_on_the_way_to_what_it_reads():
+    files = {
+        "/home/u/p/CLAUDE.md": "p",
+        "/home/u/p/sub/a/CLAUDE.md": "a",
+        "/home/u/p/sub/a/b/AGENTS.md": "b",
+        "/home/u/p/sub/a/b/CLAUDE.md": "not this one",
+    }
+
+    found = load(Agent.OPENCODE, files | GIT, file="a/b/x.py")
+
+    assert paths(found) == ["/home/u/p/CLAUDE.md", "/home/u/p/sub/a/b/AGENTS.md", "/home/u/p/sub/a/CLAUDE.md"]
 
 
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
         (None, ["/home/u/.gemini/GEMINI.md", "/home/u/p/GEMINI.md", "/home/u/p/sub/GEMINI.md"]),
-        ({"context": {"fileName": "AGENTS.md"}}, ["/home/u/p/AGENTS.md"]),
+        (
+            {"context": {"fileName": "AGENTS.md"}},
+            ["/home/u/.gemini/GEMINI.md", "/home/u/p/AGENTS.md", "/home/u/p/GEMINI.md", "/home/u/p/sub/GEMINI.md"],
+        ),
         (
             {"context": {"fileName": ["AGENTS.md", "GEMINI.md"]}},
             ["/home/u/.gemini/GEMINI.md", "/home/u/p/AGENTS.md", "/home/u/p/GEMINI.md", "/home/u/p/sub/GEMINI.md"],
@@ -168,16 +262,29 @@ def test_gemini(settings, expected):
 
 
 def test_gemini_imports_five_deep_and_from_nowhere_else():
-    files = {"/home/u/p/GEMINI.md": "@1.md @../../../etc/x.md", "/etc/x.md": "x"}
-    files |= {f"/home/u/p/{n}.md": f"@{n + 1}.md" for n in range(1, 8)}
+    files = {"/home/u/p/GEMINI.md": "@n1.md @../../../etc/x.md", "/etc/x.md": "x"}
+    files |= {f"/home/u/p/n{n}.md": f"@n{n + 1}.md" for n in range(1, 8)}
 
     found = load(Agent.GEMINI, files | GIT)
 
-    assert paths(found) == ["/home/u/p/GEMINI.md", *(f"/home/u/p/{n}.md" for n in range(1, 6))]
+    assert paths(found) == ["/home/u/p/GEMINI.md", *(f"/home/u/p/n{n}.md" for n in range(1, 6))]
     assert reasons(found) == {
-        "/home/u/p/6.md": "it is more than 5 imports away from /home/u/p/GEMINI.md",
-        "/etc/x.md": "it lies outside the project",
+        "/home/u/p/n6.md": "it is more than 5 imports away from /home/u/p/GEMINI.md",
+        "/etc/x.md": "it lies outside /home/u/p",
     }
+
+
+@pytest.mark.parametrize(
+    ("files", "given"),
+    [
+        ({"/home/u/.gemini/GEMINI.md": "@../o.md"}, False),
+        ({"/home/u/.gemini/GEMINI.md": "@../o.md", "/home/u/.git/HEAD": "ref"}, True),
+        ({"/home/u/p/sub/GEMINI.md": "@../../o.md"}, False),
+        ({"/home/u/p/sub/GEMINI.md": "@../../o.md", "/home/u/.git/HEAD": "ref"}, True),
+    ],
+)
+def test_gemini_imports_from_the_repository_that_a_file_is_in(files, given):
+    assert ("/home/u/o.md" in paths(load(Agent.GEMINI, files | {"/home/u/o.md": "o"}))) is given
 
 
 @pytest.mark.parametrize(
@@ -196,6 +303,14 @@ def test_gemini_imports_five_deep_and_from_nowhere_else():
             ["a.md"],
         ),
         ({"/home/u/p/sub/AGENTS.md": "a", "/home/u/p/sub/CLAUDE.md": "c"}, []),
+        (
+            {
+                "/home/u/p/sub/.aider.conf.yml": "read: [docs]",
+                "/home/u/p/sub/docs/a/b.md": "b",
+                "/home/u/p/sub/docs/c": "c",
+            },
+            ["docs/a/b.md", "docs/c"],
+        ),
     ],
 )
 def test_aider(files, expected):

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from openoxide.memory.editing import ABSENT
+from tests.kit import effort
 from tests.memory.kit import memory_in
 
 CHECKOUT = Path(__file__).parents[2]
@@ -54,7 +55,7 @@ def test_eight_processes_append_sixteen_hundred_entries(tmp_path):
     appenders=st.lists(st.integers(1, 12), min_size=1, max_size=3),
     editors=st.lists(st.integers(1, 12), min_size=1, max_size=2),
 )
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=effort(6), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.timeout(300)
 def test_no_write_of_an_editor_is_lost(tmp_path_factory, appenders, editors):
     home = tmp_path_factory.mktemp("home")

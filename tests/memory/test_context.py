@@ -103,6 +103,18 @@ def test_claude_that_is_led_to_our_directory_loads_it_itself():
     assert load(Agent.CLAUDE, index, other).memory.way is Way.HOOK
 
 
+def test_of_notes_on_top_of_others_all_are_given_and_it_is_said_where_the_rest_lies():
+    notes = Notes(path=PLACE, project="p", index=b"- [A](a.md)\n", names=("a.md",), below="/below/memory")
+    settings = {"/home/u/p/.claude/settings.local.json": json.dumps({"autoMemoryDirectory": PLACE})}
+
+    found = context(Agent.CLAUDE, PurePath("/home/u/p"), files=Tree(**settings), places=PLACES, notes=notes)
+
+    # what Claude Code loads by itself is one directory
+    assert found.memory is not None
+    assert found.memory.way is Way.HOOK
+    assert "A file that is not there is in /below/memory;" in found.memory.text.partition(BEGIN)[0]
+
+
 @pytest.mark.parametrize("agent", list(Agent))
 def test_no_agent_is_given_a_secret(agent):
     index = f"- the token is {TOKEN}\n- the word is correct-horse\n"
@@ -125,6 +137,21 @@ def test_notes_cannot_end_themselves():
 
     assert memory.text.count(END) == 1
     assert memory.text.index("Now obey") < memory.text.index(END)
+
+
+@pytest.mark.parametrize(
+    ("agent", "settings"),
+    [
+        (Agent.OPENCODE, {"/home/u/p/opencode.json": json.dumps({"instructions": ["/home/u/g.md", "/home/u/own.md"]})}),
+        (Agent.AIDER, {"/home/u/p/.aider.conf.yml": "read: [/home/u/g.md, /home/u/own.md]"}),
+    ],
+)
+def test_the_generated_file_that_settings_name_is_the_memory_and_given_once(agent, settings):
+    files = {"/home/u/g.md": "generated", "/home/u/own.md": "own"} | settings
+
+    found = load(agent, "- [A](a.md) — one\n", files, file="/home/u/g.md")
+
+    assert [source.path for source in found.sources] == ["/home/u/own.md", f"{PLACE}/MEMORY.md"]
 
 
 @pytest.mark.parametrize("index", ["", " \n\n"])

@@ -94,6 +94,8 @@ def test_a_file_that_is_read_brings_its_folder_and_its_rules():
         ({}, ["/home/u/p/AGENTS.md", "/home/u/p/sub/AGENTS.md"]),
         ({"/home/u/p/CLAUDE.md": ""}, ["/home/u/p/AGENTS.md", "/home/u/p/sub/AGENTS.md"]),
         ({"/home/u/p/CLAUDE.md": " \n"}, ["/home/u/p/AGENTS.md", "/home/u/p/sub/AGENTS.md"]),
+        ({"/home/u/p/CLAUDE.md": "<!-- x -->\n"}, ["/home/u/p/AGENTS.md", "/home/u/p/sub/AGENTS.md"]),
+        ({"/home/u/p/CLAUDE.md": "---\nname: x\n---\n"}, ["/home/u/p/AGENTS.md", "/home/u/p/sub/AGENTS.md"]),
         ({"/home/u/p/CLAUDE.md": "text"}, []),
         ({"/home/u/p/sub/CLAUDE.md": "text"}, []),
         ({"/home/u/p/.claude/CLAUDE.md": "text"}, []),
@@ -161,7 +163,95 @@ def test_excludes_take_out_all_but_the_managed_file():
 def test_block_comments_are_not_given_and_the_import_line_stays():
     found = load({"/home/u/p/sub/CLAUDE.md": "<!-- for people\n-->\nsee @doc.md\n", "/home/u/p/sub/doc.md": "doc\n"})
 
-    assert [source.text for source in found.sources] == ["see @doc.md", "doc\n"]
+    assert [source.text for source in found.sources] == ["see @doc.md", "doc"]
+
+
+def test_frontmatter_is_given_of_no_file():
+    text = "---\nname: x @gone.md\n---\n{}\n"
+    files = {"/home/u/p/sub/CLAUDE.md": text.format("own @doc.md"), "/home/u/p/sub/doc.md": text.format("doc")}
+
+    found = load(files)
+
+    assert [source.text for source in found.sources] == ["own @doc.md", "doc"]
+    assert reasons(found) == {}
+
+
+def test_a_file_that_is_no_text_by_its_name_is_not_imported():
+    files = {"/home/u/p/sub/CLAUDE.md": "@a.mdx @b.py", "/home/u/p/sub/a.mdx": "a", "/home/u/p/sub/b.py": "b"}
+
+    found = load(files)
+
+    assert paths(found) == ["/home/u/p/sub/CLAUDE.md", "/home/u/p/sub/b.py"]
+    assert reasons(found) == {"/home/u/p/sub/a.mdx": "Claude Code imports no file with such an ending"}
+
+
+def test_what_a_rule_imports_is_given_at_the_start_and_the_rule_when_it_applies():
+    files = {
+        "/home/u/p/.claude/rules/a.md": "---\npaths: '*.ts'\n---\n@../../sub/more.md",
+        "/home/u/p/sub/more.md": "more",
+        "/home/u/p/sub/x.ts": "code",
+    }
+
+    assert paths(load(files)) == ["/home/u/p/sub/more.md"]
+    assert paths(load(files, file="x.ts")) == ["/home/u/p/sub/more.md", "/home/u/p/.claude/rules/a.md"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "file", "applies"),
+    [
+        ("/home/u/.claude/rules/a.md", "x.ts", True),  # counts from the working directory
+        ("/home/u/p/sub/.claude/rules/a.md", "x.ts", True),
+        ("/home/u/p/sub/deep/.claude/rules/a.md", "deep/x.ts", True),
+        ("/home/u/p/.claude/rules/a.md", "x.ts", False),
+        ("/home/u/p/sub/.claude/rules/a.md", "deep/x.ts", False),
+    ],
+)
+def test_where_the_globs_of_a_rule_count_from(rule, file, applies):
+    found = load({rule: "---\npaths: '/x.ts'\n---\ntext", f"/home/u/p/sub/{file}": "code"}, file=file)
+
+    assert (paths(found) == [rule]) is applies
+
+
+def test_what_is_read_elsewhere_brings_nothing():
+    files = {
+        "/home/u/p/.claude/rules/a.md": "---\npaths: '*.ts'\n---\ntext",
+        "/home/u/p/other/CLAUDE.md": "other",
+        "/home/u/p/other/x.ts": "code",
+    }
+
+    assert paths(load(files, file="/home/u/p/other/x.ts")) == []
+    assert paths(load(files, file="/home/u/p/other/x.ts", cwd=PurePath("/home/u/p"))) != []
+
+
+@pytest.mark.parametrize(
+    ("files", "agents"),
+    [
+        ({}, ["deep/AGENTS.md", "deep/er/AGENTS.md"]),
+        ({"/home/u/p/sub/deep/CLAUDE.md": "c"}, ["deep/er/AGENTS.md"]),
+        ({"/home/u/p/sub/deep/CLAUDE.local.md": "c"}, ["deep/er/AGENTS.md"]),
+        ({"/home/u/p/sub/deep/.claude/CLAUDE.md": "c"}, ["deep/er/AGENTS.md"]),
+        ({"/home/u/p/sub/deep/.claude/rules/a.md": "c"}, ["deep/AGENTS.md", "deep/er/AGENTS.md"]),
+        ({"/home/u/p/CLAUDE.md": "c"}, []),
+    ],
+)
+def test_below_the_working_directory_a_claude_md_hides_the_agents_md_beside_it(files, agents):
+    nested = {f"/home/u/p/sub/{name}": "a" for name in ("deep/AGENTS.md", "deep/er/AGENTS.md", "deep/er/x.ts")}
+
+    found = load(nested | files, file="deep/er/x.ts")
+
+    assert [path for path in paths(found) if path.endswith("AGENTS.md")] == [f"/home/u/p/sub/{one}" for one in agents]
+
+
+@pytest.mark.parametrize(("nested", "last"), [(False, "CLAUDE.local.md"), (True, ".claude/rules/a.md")])
+def test_the_local_file_comes_behind_the_rules_at_the_start_and_before_them_later(nested, last):
+    folder = "/home/u/p/sub/deep" if nested else "/home/u/p/sub"
+    files = {f"{folder}/{name}": name for name in ("CLAUDE.md", "CLAUDE.local.md", ".claude/rules/a.md")}
+
+    assert paths(load(files, file="deep/x.ts"))[-1] == f"{folder}/{last}"
+
+
+def test_hidden_folders_of_rules_are_looked_into():
+    assert paths(load({"/home/u/p/.claude/rules/.x/.y.md": "text"})) == ["/home/u/p/.claude/rules/.x/.y.md"]
 
 
 def test_a_file_of_more_than_four_mib_is_skipped():
@@ -200,14 +290,24 @@ def test_options_come_from_the_settings_files_in_their_order():
         ),
         "/home/u/p/sub/.claude/settings.json": settings(claudeMdExcludes=["/b", 7], autoMemoryDirectory="/abs"),
         "/home/u/p/sub/.claude/settings.local.json": "not json",
+        "/home/u/p/.git/HEAD": "ref",
+        "/home/u/p/.claude/settings.json": settings(claudeMdExcludes=["/not this one"]),
+        "/home/u/p/.claude/settings.local.json": settings(claudeMdExcludes=["/c"]),
         "/etc/claude-code/managed-settings.json": settings(autoMemoryEnabled=True),
     }
 
     found = options_from(Tree(**files), PLACES, CWD)
 
     assert found == ClaudeOptions(
-        excludes=("/a", "/b"), agents_files=AgentsFiles.ALWAYS, memory_directory="/abs", memory_enabled=True
+        excludes=("/a", "/b", "/c"), agents_files=AgentsFiles.ALWAYS, memory_directory="/abs", memory_enabled=True
     )
+
+
+def test_a_project_does_not_say_which_instruction_files_are_read():
+    agents = {"agents-md@builtin": {"options": {"instructionFiles": "managed-only"}}}
+    files = {f"/home/u/p/sub/.claude/settings{local}.json": settings(pluginConfigs=agents) for local in ("", ".local")}
+
+    assert options_from(Tree(**files), PLACES, CWD).agents_files is AgentsFiles.FALLBACK
 
 
 def test_a_relative_memory_directory_is_ignored_as_the_client_does():
@@ -226,4 +326,5 @@ def test_real_files_are_read_as_the_tree_is(tmp_path):
     found = context(Agent.CLAUDE, tmp_path / "home/u/p/sub", files=DiskFiles(), places=places, file=Path("deep/x.ts"))
 
     relative = [f"/{Path(path).relative_to(tmp_path)}" for path in paths(found) if path.startswith(str(tmp_path))]
-    assert relative == paths(load(EVERYTHING, file="deep/x.ts"))
+    # which rule comes first is the file system's to say, for the client too
+    assert sorted(relative) == sorted(paths(load(EVERYTHING, file="deep/x.ts")))

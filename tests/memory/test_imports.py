@@ -7,7 +7,7 @@ from pathlib import PurePath
 import pytest
 
 from openoxide.memory.gathering import Gathering, Level
-from openoxide.memory.imports import follow, imports_in, target_of
+from openoxide.memory.imports import IMPORTED_ENDINGS, follow, gemini_imports_in, imports_in, is_text, target_of
 from tests.memory.kit import Tree
 
 
@@ -28,10 +28,59 @@ from tests.memory.kit import Tree
         ("@@a", []),
         ("@*/ and @/ and @", []),
         ("(@a.md)", []),
+        # emphasis, links, HTML and indented code as the client's reader of Markdown takes them
+        ("**@a.md**, *@b.md* and __see @c.md__, _@d_e.md_ ***@f.md***", ["a.md", "b.md", "c.md", "d_e.md", "f.md"]),
+        ("- **Note:**@a.md\n- (**@b.md**)\n- **@c.md.**\n- @d.md** x", ["a.md", "b.md", "c.md.", "d.md**"]),
+        ("[@a.md](b.md) ![@c.md](d.png) [e](@f.md)", ["a.md"]),
+        ("<b>@a.md</b> x <!-- @b.md --> y", ["a.md"]),
+        ("<rules>\n@a.md\n</rules>\n\n<rules>\n\n@b.md\n", ["b.md"]),
+        ("text\n<rules>\n@a.md\n</rules>", ["a.md"]),
+        ("text\n<div>\n@a.md\n\n@b.md", ["b.md"]),
+        ("<script>\n\n@a.md\n</script>\n@b.md <pre>x</pre>\n<pre>@c.md</pre>\n@d.md", ["b.md", "d.md"]),
+        ("text\n\n    @a.md\n\n    @b.md\ntext\n    @c.md", ["c.md"]),
+        ("- x\n\n      @a.md\n\n\t@b.md\n\n1. y\n\n   @c.md\n\nz\n\n    @d.md", ["b.md", "c.md"]),
+        ("> @a.md\n# @b.md\n| @c.md | x |", ["a.md", "b.md", "c.md"]),
     ],
 )
 def test_what_is_an_import(text, found):
     assert imports_in(text) == found
+
+
+@pytest.mark.parametrize(
+    "text", ["<!--" * 50_000, "**a " * 50_000, "[x](" * 50_000, "<a " * 50_000, "_a" * 50_000, "- " * 50_000]
+)
+def test_marks_without_an_end_take_no_long_time(text):
+    assert imports_in(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("@a.md and @./b.md, x@c.md (@d.md)", ["a.md", "./b.md,"]),
+        ("<!-- @a.md --> `@b.md`\n```\n@c.md\n```", ["a.md"]),
+        ("@1.md @_a.md @-b.md @~/c.md @/d.md @.e.md", ["/d.md", ".e.md"]),
+        ("@a\\ b.md @c.md#part", ["a\\", "c.md#part"]),
+    ],
+)
+def test_what_gemini_imports(text, found):
+    assert gemini_imports_in(text) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("a.md", True),
+        ("a.MD", True),
+        ("a.py", True),
+        ("Makefile", True),
+        (".hidden", True),
+        ("a.mdx", False),
+        ("a.png", False),
+    ],
+)
+def test_which_endings_are_of_text(name, taken):
+    assert is_text(PurePath("/p") / name) is taken
+    assert all(ending == ending.lower() and ending[0] == "." for ending in IMPORTED_ENDINGS)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +98,7 @@ def test_a_path_counts_from_the_file_that_imports(path, target):
     assert target_of(path, PurePath("/p/docs/a.md"), PurePath("/home/u")) == PurePath(target)
 
 
-def gathered(files: dict[str, str], first: str = "/p/CLAUDE.md", **options):
+def gathered(files: dict[str, str], first: str = "/p/CLAUDE.md"):
     gathering = Gathering(Tree(**files))
     raw = gathering.take(PurePath(first))
     follow(
@@ -59,7 +108,6 @@ def gathered(files: dict[str, str], first: str = "/p/CLAUDE.md", **options):
         Level.PROJECT,
         home=PurePath("/home/u"),
         allowed=lambda _: "",
-        **options,
     )
     return [source.path for source in gathering.sources], {one.path: one.reason for one in gathering.skipped}
 

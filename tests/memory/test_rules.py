@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openoxide.memory.markdown import page_of
-from openoxide.memory.rules import matches, paths_of
+from openoxide.memory.rules import applies, matches, paths_of
 
 
 @pytest.mark.parametrize(
@@ -49,15 +49,77 @@ def test_any_pattern_is_answered(pattern, path):
     assert matches([pattern], path) in {True, False}
 
 
+# the table of what the real client did with src/deep/x.ts
+@pytest.mark.parametrize(
+    ("patterns", "yes"),
+    [
+        *(
+            (pattern, True)
+            for pattern in ("*.ts", "x.ts", "src", "src/", "src/*", "/src/**", "**/x.ts", "src/deep/x.ts", "*")
+        ),
+        *(
+            (pattern, True)
+            for pattern in ("src/**/*.ts", "**/*.{js,ts}", "src/**/x.ts", "**/*", "SRC/**", "src/d?ep/*.ts")
+        ),
+        *(
+            (pattern, True)
+            for pattern in ("src/[d-e]eep/*.ts", "src/deep", "src/{deep,flat}/**", "**/deep/**", "src/**")
+        ),
+        *(
+            (pattern, True)
+            for pattern in ("src/deep/**/x.ts", "src/*/x.ts", "**/deep", "*/deep/*", "deep/**", "src/dee*")
+        ),
+        *(
+            (pattern, True)
+            for pattern in ("*/**", "src/**/", "x.{ts,js}", "src**", "src/*p/x.ts", "src/deep/?.ts", "a, src")
+        ),
+        *(
+            (pattern, False)
+            for pattern in ("./src/**", "!src/**", "deep/*.ts", "deep/x.ts", "src/*.ts", ".", "eep", "/")
+        ),
+        *(
+            (pattern, False)
+            for pattern in ("\\\\*.ts", "#x", "src/deep/x.ts/", "src/deep/x.t", "src//deep/*", "src/**x.ts")
+        ),
+        *((pattern, False) for pattern in ("src/deep/[!y].ts", "src/deep/[^y].ts", "s*/x.ts", "src/deep/+(x).ts")),
+        ("src/**, !src/deep/**", True),
+        ("!src/deep/**, src/**", True),
+        ("*.ts, !x.ts", False),
+    ],
+)
+def test_a_glob_of_a_rule_is_a_line_of_a_gitignore(patterns, yes):
+    found = paths_of(page_of(f'---\npaths: "{patterns}"\n---\ntext'))
+
+    assert found
+    assert applies(found, "src/deep/x.ts") is yes
+
+
+@pytest.mark.parametrize("pattern", ["*a" * 40, "{a,b}" * 12, "x" * 2_000])
+def test_a_glob_that_would_take_long_applies_to_nothing(pattern):
+    assert not applies(paths_of(page_of(f"---\npaths: '{pattern}'\n---\n")), "a" * 3_000)
+
+
+@given(
+    st.lists(st.text(alphabet="*?[]{}!,/ab\\-^.# ", max_size=25), max_size=3), st.text(alphabet="ab/.[]", max_size=20)
+)
+def test_any_glob_is_answered(patterns, path):
+    assert applies(patterns, path) in {True, False}
+
+
 @pytest.mark.parametrize(
     ("frontmatter", "paths"),
     [
-        ("paths: src/**/*.{ts,tsx}", ("src/**/*.{ts,tsx}",)),
+        ("paths: src/**/*.{ts,tsx}", ("src/**/*.ts", "src/**/*.tsx")),
         ("paths: src/**/*.ts, lib/*.ts", ("src/**/*.ts", "lib/*.ts")),
-        ("paths:\n  - 'src/**'\n  - \"*.md\"", ("src/**", "*.md")),
-        ("paths: ['src/**', b]", ("src/**", "b")),
+        ("paths:\n  - 'src/**'\n  - \"*.md\"", ("src", "*.md")),
+        ("paths: ['src/**', b]", ("src", "b")),
         ("paths: '**'", ()),
         ("paths: ['**', a]", ("**", "a")),
+        ("paths: '**/*'", ("**/*",)),
+        ("paths: '/**'", ()),
+        ("paths: ''", ()),
+        ("paths: []", ()),
+        ("paths: '*.{ts}'", ("*.ts",)),
         ("globs: '*.ts'", ()),
         ("paths:", ()),
     ],

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from openoxide.memory.search import Search
 from openoxide.memory.secrets import redact
+from tests.kit import effort
 from tests.memory.kit import memory_in, place
 
 FILES = {
@@ -109,7 +110,7 @@ change = st.tuples(st.sampled_from(["a.md", "b.md", "c/d.md"]), st.lists(words, 
 
 
 @given(st.lists(change, max_size=8))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=effort(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_after_any_changes_it_finds_what_a_plain_look_finds(tmp_path_factory, changes):
     memory = memory_in(tmp_path_factory.mktemp("home"))
     search = Search(memory.directory)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from openoxide.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from openoxide.memory.editing import ABSENT, Append, Insert, Replace
@@ -215,6 +217,21 @@ def test_a_copy_of_another_topic_is_refused(memory):
     memory.edit("a.md", Append(text="* the tests need Java 21."))
 
     assert [topic.name for topic in memory.topics()] == ["a.md"]
+
+
+@settings(max_examples=40)
+@given(lines=st.lists(st.text("ab\u00df\u0130\u00e9 ", min_size=1), min_size=1), marks=st.data())
+def test_a_copy_is_refused_however_it_is_marked_spaced_and_cased(tmp_path_factory, lines, marks):
+    memory = memory_in(tmp_path_factory.mktemp("home"))
+    first = "the first\n" + "\n".join(lines)
+    mark = st.sampled_from(["", "- ", "* ", "1. ", "## ", "> "])
+    copy = "\n".join(marks.draw(mark) + line.replace(" ", "  ").swapcase() for line in first.split("\n"))
+    memory.save("a.md", first, expect=ABSENT)
+    # where case does not come back (a dotted capital I) it is another text
+    assume(first.casefold().split() == first.swapcase().casefold().split())
+
+    with pytest.raises(RefusedError, match=r"a\.md says that already"):
+        memory.save("b.md", copy + " " * max(0, len(first) - len(copy)), expect=ABSENT)
 
 
 def test_a_secret_is_not_written(memory):

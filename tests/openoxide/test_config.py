@@ -115,6 +115,9 @@ def test_what_is_spelled_is_taken_back(pair):
         ("capture.max_file_bytes", ["999999999TB"]),
         ("capture.max_file_bytes", ["\N{ARABIC-INDIC DIGIT THREE}"]),
         ("capture.ignored_tree_files", ["2k"]),
+        ("memory.worktrees", ["none"]),
+        ("memory.worktrees", ["1"]),
+        ("memory.worktrees", ["shared", "staged"]),
         ("capture.quiet", ["2s"]),
         ("capture", ["2s"]),
         ("", ["2s"]),
@@ -264,7 +267,7 @@ class TestEditing:
         assert not config.edit(home, lambda copy: seen.append(copy.read_text()))
 
         assert not home.config.exists()
-        assert tomllib.loads(seen[0]) == {"capture": {}, "retention": {"thin": {}}}
+        assert tomllib.loads(seen[0]) == {"capture": {}, "memory": {}, "retention": {"thin": {}}}
         uncommented = seen[0].replace("# ", "").partition("\n")[2]
         home.config.write_text(uncommented)
         assert load_settings(home.config) == Settings()

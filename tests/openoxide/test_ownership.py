@@ -78,7 +78,8 @@ THEIRS = 'theme = "dark"\n[editor]\nrulers = [80]\n'
         ("", False),
         ("# [capture]\n", False),
         ("[capture]\nquiet_ms = 5\n", False),
-        ("[memory]\n", False),  # not built yet, and refused by name
+        ("[memory]\n", False),
+        ("[summarizer]\n", False),  # not built yet, and refused by name
         ("[capture", False),  # a mistake is for those who use it to tell
     ],
 )

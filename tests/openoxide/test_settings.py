@@ -12,6 +12,7 @@ from openoxide.knobs import KNOBS, allowed
 from openoxide.settings import (
     MOST_BYTES,
     CaptureSettings,
+    MemorySettings,
     RetentionSettings,
     Settings,
     ThinSettings,
@@ -146,6 +147,17 @@ def test_a_project_has_its_own_and_the_rest_from_all(tmp_path):
         assert settings.of(other).retention == RetentionSettings(ttl_days=90, trash_days=3)
 
 
+def test_a_worktree_without_a_word_of_its_own_has_that_of_its_project():
+    given = {"/a": "separate", "/b": "staged"}
+    projects = {root: {"memory.worktrees": value} for root, value in given.items()} | {"/c": {}}
+    settings = Settings(memory=MemorySettings(worktrees="shared"), projects=projects)
+
+    assert settings.worktrees_of(b"/b", b"/a") == "staged"
+    assert settings.worktrees_of(b"/c", b"/a") == "separate"
+    assert settings.worktrees_of(b"/c", b"/c") == "shared"
+    assert settings.worktrees_of(b"/a", b"/c") == "separate"
+
+
 @pytest.mark.parametrize(
     ("document", "named"),
     [
@@ -156,7 +168,12 @@ def test_a_project_has_its_own_and_the_rest_from_all(tmp_path):
         ('[project."/p".retention]\nttl_days = -1', "project '/p': retention.ttl_days = -1 is not a whole number"),
         ('[project."/p".retention]\nttl = 1', "project '/p': unknown key retention.ttl"),
         ('[project."/p".web]', "project '/p': unknown section [web]"),
-        ('[project."/p".memory]', "project '/p': section [memory] is not built yet"),
+        ('[project."/p".memory]\npolicy = "x"', "project '/p': key memory.policy is not built yet"),
+        (
+            '[project."/p".memory]\nworktrees = "none"',
+            "memory.worktrees = 'none' is not one of shared, separate, staged",
+        ),
+        ('[project."/p".memory]\nworktrees = 1', "memory.worktrees = 1 is not one of shared, separate, staged"),
         ('[project."/p".retention]\nmin_free_bytes = 1', "project '/p': retention.min_free_bytes is one for all"),
     ],
 )
