@@ -97,11 +97,28 @@ class Doomed:
 
 def wanted_of_paths(db: Transaction, worktree: int, paths: Sequence[bytes]) -> Wanted:
     """All contents that ``paths``, and what lies below them, ever had."""
+    return Wanted(names=frozenset(contents_of(db, worktree, paths)), worktree=worktree, paths=tuple(paths))
+
+
+def contents_of(db: Transaction, worktree: int, paths: Sequence[bytes]) -> dict[BlobHash, int]:
+    """The contents that ``paths`` (``b""``: all), and what lies below them, ever had, with their sizes in bytes."""
     query = f"""
-      select distinct b.hash from version v join blob b on b.id = v.blob where v.path in {_LIST} and b.size > 0
+      select distinct b.hash, b.size from version v join blob b on b.id = v.blob where v.path in {_LIST} and b.size > 0
     """  # noqa: S608 as everywhere here: nothing in it is given
     found = raw(db).execute(query, (json.dumps(_path_ids(db, worktree, paths)),))
-    return Wanted(names=frozenset(BlobHash(name) for (name,) in found), worktree=worktree, paths=tuple(paths))
+    return {BlobHash(name): size for name, size in found}
+
+
+def held_by(db: Transaction, worktree: int) -> dict[bytes, list[BlobHash | None]]:
+    """What each path held, one after the other; None for what was no file, or was purged."""
+    query = """
+      select p.path, b.hash from version v join path p on p.id = v.path left join blob b on b.id = v.blob
+      where p.worktree = ? order by p.path, v.seq
+    """
+    found: defaultdict[bytes, list[BlobHash | None]] = defaultdict(list)
+    for path, name in raw(db).execute(query, (worktree,)):
+        found[path].append(None if name is None else BlobHash(name))
+    return dict(found)
 
 
 def names_like(db: Transaction, digits: str) -> list[BlobHash]:

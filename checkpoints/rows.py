@@ -292,6 +292,12 @@ def skipped_at(db: Transaction, worktree: int, seq: int) -> dict[bytes, FileStat
     return {row[0]: state_of(*row[2:]) for row in raw(db).execute(query, (worktree, seq))}
 
 
+def count_versions(db: Transaction, worktree: int) -> int:
+    """How many versions of paths a worktree has."""
+    query = "select count(*) from version v join path p on p.id = v.path where p.worktree = ?"
+    return int(raw(db).execute(query, (worktree,)).fetchone()[0])
+
+
 def ever_recorded(db: Transaction, worktree: int, path: bytes) -> bool:
     """Whether the timeline knows ``path``, or anything below it."""
     low, high = prefix_bounds(path)

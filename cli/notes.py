@@ -135,7 +135,7 @@ def _row(item: NoteVersion, zone: tzinfo | None) -> tuple[str, ...]:
         str(item["version"]),
         local(item["at"], zone) if item["at"] else "not sealed yet",
         item["status"] or "?",
-        printable(item["name"]),
+        f"{printable(item['name'])} ({item['reason']})" if item["reason"] else printable(item["name"]),
         _standing(item["standing"], item["tainted"]),
         _writer(item),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from openoxide.cli.render import entry, shortened
+from openoxide.cli.render import shortened
 from openoxide.cli.units import count
 from openoxide.daemon.protocol import printable
 from openoxide.knobs import size
@@ -21,11 +21,14 @@ _PLACES = (
     ("big", "large content"),
     ("aside", "pack set aside"),
     ("logs", "log"),
+    ("trash", "file put aside"),
+    ("context", "generated file"),
 )
 _PLURALS = {
     "operation's row": "rows of operations",
     "file in staging": "files in staging",
     "pack set aside": "packs set aside",
+    "file put aside": "files put aside",
 }
 
 
@@ -57,5 +60,7 @@ def _count(number: int, word: str) -> str:
 
 def _path(item: PurgedPath) -> str:
     stands = "  stands there still" if item["standing"] else ""
-    other = "" if item["named"] else f"  (the same content, in {printable(item['root'])})"
-    return f"{entry(item)}  {count(item['versions'], 'version')}{other}{stands}"
+    why = item.get("reason", "the same content")
+    other = "" if item["named"] else f"  ({why}, in {printable(item['root'])})"
+    versions = f"  {count(item['versions'], 'version')}" if item["versions"] or "reason" not in item else ""
+    return f"{printable(item['path'])}{versions}{other}{stands}"

@@ -15,7 +15,7 @@ from openoxide.knobs import size
 
 if TYPE_CHECKING:
     from openoxide.daemon.protocol.health import UninstallAnswer
-    from openoxide.daemon.protocol.projects import SkipsObject, SurveyAnswer
+    from openoxide.daemon.protocol.projects import LeftNotes, SkipsObject, SurveyAnswer, UnwatchAnswer
 
 
 def survey(answer: SurveyAnswer, *, verbose: bool = False) -> str:
@@ -39,16 +39,17 @@ def _to_copy(answer: SurveyAnswer) -> str:
     return f"is watched already; of {held} it has to copy {new if answer['new_files'] else 'nothing'}"
 
 
-def unwatching(plan: Mapping[str, Any], *, delete_history: bool) -> str:
+def unwatching(plan: UnwatchAnswer, *, delete_history: bool) -> str:
     """What an unwatch would do."""
     history = count(plan["checkpoints"], "checkpoint")
     fate = "is deleted with it, which cannot be undone" if delete_history else "stays readable"
     return f"plan: no longer watch {printable(plan['root'])}; its history, {history}, {fate}"
 
 
-def unwatched(answer: Mapping[str, Any]) -> str:
+def unwatched(answer: UnwatchAnswer) -> str:
     """That a tree is not watched any more, and what is left of a history that was deleted."""
     lines = [f"no longer watching {printable(answer['root'])}"]
+    lines += map(_left_notes, answer["memories"])
     if answer.get("remaining_bytes"):
         lines.append(
             f"{size(answer['remaining_bytes'])} of its history stay readable on disk, in packs that hold other projects' history"
@@ -56,6 +57,19 @@ def unwatched(answer: Mapping[str, Any]) -> str:
             " a third of it; `oxide-ctl uninstall` removes all"
         )
     return "\n".join(lines)
+
+
+def _left_notes(notes: LeftNotes) -> str:
+    whose = "its own notes" if notes["worktree"] else "its notes"
+    if not notes["history_deleted"]:
+        left = "other worktrees of the project have them, and their history"
+    elif notes["command"] is not None:
+        left = f"their history is deleted too; `{notes['command']}` makes them the project's"
+    else:
+        left = (
+            "their history is deleted too, and no project knows them: delete the folder above if you need them no more"
+        )
+    return f"{whose} ({count(notes['files'], 'file')}) stay in {printable(notes['path'])}; {left}"
 
 
 _LIKENESS = {

@@ -41,7 +41,14 @@ if TYPE_CHECKING:
         RevertedAnswer,
         ToolAnswer,
     )
-    from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer, PauseAnswer, SurveyAnswer, WatchAnswer
+    from openoxide.daemon.protocol.projects import (
+        JoinAnswer,
+        MoveAnswer,
+        PauseAnswer,
+        SurveyAnswer,
+        UnwatchAnswer,
+        WatchAnswer,
+    )
     from openoxide.daemon.protocol.purges import PurgeAnswer
     from openoxide.daemon.protocol.rewinds import RewindAnswer
 
@@ -83,8 +90,9 @@ class Client(Caller):
     def survey(self, path: str, *, allow_broad: bool = False, progress: ProgressCallback | None = None) -> SurveyAnswer:
         return cast("SurveyAnswer", self.call("survey", {"path": path, "allow_broad": allow_broad}, progress))
 
-    def unwatch(self, path: str, *, delete_history: bool = False, dry_run: bool = False) -> dict[str, Any]:
-        return self.call("unwatch", {"path": path, "delete_history": delete_history, "dry_run": dry_run})
+    def unwatch(self, path: str, *, delete_history: bool = False, dry_run: bool = False) -> UnwatchAnswer:
+        request = {"path": path, "delete_history": delete_history, "dry_run": dry_run}
+        return cast("UnwatchAnswer", self.call("unwatch", request))
 
     def move_project(
         self,
@@ -167,13 +175,15 @@ class Client(Caller):
         path: str,
         *,
         paths: Sequence[str] = (),
+        memory: Sequence[str] = (),
         blobs: Sequence[str] = (),
         dry_run: bool = False,
         plan: str | None = None,
         progress: ProgressCallback | None = None,
     ) -> PurgeAnswer:
-        """Either ``paths`` or ``blobs``; ``plan``: that of the dry run that was agreed to."""
-        request = _given(path=path, paths=list(paths), blobs=list(blobs), dry_run=dry_run, plan=plan)
+        """One of ``paths``, ``memory`` (names of notes) and ``blobs``; ``plan``: that of the dry run that was agreed to."""
+        lists = {"paths": list(paths), "memory": list(memory), "blobs": list(blobs)}
+        request = _given(path=path, **lists, dry_run=dry_run, plan=plan)
         return cast("PurgeAnswer", self.call("purge", request, progress))
 
     def diff(self, path: str, a: str, b: str | None = None, *, paths: Sequence[str] = (), patch: bool = False) -> Items:

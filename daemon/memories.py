@@ -3,7 +3,8 @@
 A project has one, and by ``memory.worktrees`` a worktree of it has one of its own, alone or on top of the project's. Invariants:
 whoever holds the lock of a tree of code may take that of a memory, never the other way round, and never those of two. A memory
 is known by whose it is, which is where it lies below the home: one that was deleted and made anew, or that moved with the home,
-goes on. It is nobody's project by itself, and nothing of it expires.
+goes on. It is nobody's project by itself, and nothing of it expires. It is paused while all watched trees that read it are
+(daemon/pauses.py).
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ from openoxide.checkpoints.model import (
 )
 from openoxide.checkpoints.timeline import Attribute, Beside
 from openoxide.checkpoints.tree import identity_of
+from openoxide.daemon.pauses import align, try_to_follow_readers
 from openoxide.daemon.standings import Standings
 from openoxide.daemon.watched import Label, Watched, with_sure_writes, writer_between_windows
 from openoxide.db import Transaction
-from openoxide.errors import OpenOxideError
+from openoxide.errors import NotFoundError, OpenOxideError
 from openoxide.memory.directory import MEMORY as FOLDER
 from openoxide.memory.directory import PROJECTS, MemoryDirectory
 from openoxide.memory.index import LoadedIndex, load_index
@@ -133,6 +135,8 @@ class Memories:
                 birth_ns=identity.birth_ns, watching=True, kind=MEMORY,
             )  # fmt: skip
             found = self._held[root] = self._service.take_up(self._registered(worktree))
+            with found.lock:
+                align(self._service, found)
         self.look_at_index_soon(root)
         return found
 
@@ -160,7 +164,13 @@ class Memories:
     def readers(self, memory: Worktree) -> list[Watched]:
         """The watched trees that read a memory."""
         trees = [tree for tree in self._service.trees() if tree.worktree.project == memory.project]
-        return [tree for tree in trees if memory.root in map(self._root, self.layers(tree.worktree).both)]
+        # by whose it is: a row has the root of then until it is taken up, though the home has moved
+        ours = whose(memory.root)
+        return [
+            tree
+            for tree in trees
+            if any((directory.project, directory.worktree) == ours for directory in self.layers(tree.worktree).both)
+        ]
 
     def _root(self, directory: MemoryDirectory) -> bytes:
         below = [os.fsencode(part) for part in (*directory.parts, FOLDER)]
@@ -169,15 +179,19 @@ class Memories:
     def _registered(self, wanted: Worktree) -> Worktree:
         now_ms = self._service.clock.now_ms()
         with self._service.timeline.database.writing() as db:
-            known = self._row(store.worktrees(db), wanted.root)
+            every = store.worktrees(db)
+            known = self._row(every, wanted.root)
+            if known is None and all(tree.is_memory or tree.project != wanted.project for tree in every):
+                raise NotFoundError("the project is not known any more", hint="`oxide-ctl watch` makes another one")
             if known is None:
                 made = store.insert_worktree(db, wanted, now_ms)
                 if wanted.root in self._absent:
                     self._newborn.add(made.id)
                 return made
             there = replace(wanted, id=known.id)
-            if (known.root, known.dev, known.ino, known.watching) != (there.root, there.dev, there.ino, True):
-                store.adopt_root(db, there, now_ms)
+            if (known.root, known.dev, known.ino, known.watching) == (there.root, there.dev, there.ino, True):
+                return known
+            store.adopt_root(db, there, now_ms)
             return there
 
     def known(self, directory: MemoryDirectory) -> Worktree | None:
@@ -189,11 +203,14 @@ class Memories:
         return next((w for w in known if w.is_memory and whose(w.root) == whose(root)), None)
 
     def let_go_unused(self, project: str) -> None:
-        """Watch the memories of a project no longer that none of its watched worktrees reads; they stay where they are."""
+        """Watch the memories of a project no longer that none of its watched worktrees reads; they stay where they are. The
+        others are paused as those that are left are.
+        """
         with self._lock:
             held = [memory for memory in self._held.values() if memory.worktree.project == project]
         for memory in held:
             if self.readers(memory.worktree):
+                try_to_follow_readers(self._service, memory)
                 continue
             with self._lock:
                 self._held.pop(memory.worktree.root, None)
@@ -209,7 +226,7 @@ class Memories:
         why = Trigger.QUIET if trigger is Trigger.REWIND else trigger
         try:
             memory = self.own(tree)
-            if memory is None:
+            if memory is None or memory.paused:
                 return None
             with memory.lock:
                 self._service.attach(memory)
@@ -226,7 +243,7 @@ class Memories:
         for directory in self.layers(tree).both:
             try:
                 memory = self.of(directory)
-                if memory is None:
+                if memory is None or memory.paused:
                     continue
                 with memory.lock:
                     self._service.attach(memory)

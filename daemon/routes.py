@@ -35,6 +35,7 @@ from openoxide.daemon.operations import (
     rewinding,
     settling,
     surveying,
+    unwatching,
     watching,
 )
 from openoxide.daemon.operations.looking import View
@@ -70,7 +71,7 @@ LOOKING: Mapping[str, Callable[[View, Request], Any]] = {
 DOING: Mapping[str, Callable[[Service, Request, Reporter], Any]] = {
     "watch": watching.watch,
     "survey": surveying.survey,
-    "unwatch": watching.unwatch,
+    "unwatch": unwatching.unwatch,
     "doctor": examining.doctor,
     "leave": leaving.leave,
     "pause": pausing.pause,

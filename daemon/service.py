@@ -31,6 +31,7 @@ from openoxide.daemon.operations.hooking import take_up
 from openoxide.daemon.operations.looking import View, holds, is_broad
 from openoxide.daemon.operations.settling import settle_at_start
 from openoxide.daemon.operations.sweeping import sweep_ended
+from openoxide.daemon.pauses import try_to_follow
 from openoxide.daemon.queues import Queues
 from openoxide.daemon.quiet import QuietSealer
 from openoxide.daemon.reserve import Reserve
@@ -268,6 +269,8 @@ class Service:
             return
         if watched.pause_is_over(self.clock.now_ms()):
             watched.set_pause(None, None)
+            if not watched.worktree.is_memory:
+                try_to_follow(self, watched.worktree)
         watched.require_recording()
         try:
             watched.start()

@@ -188,8 +188,11 @@ class Watched:
             return
         until = self.worktree.paused_until_ms
         end = f" until {rfc3339(until)}" if until is not None else ""
+        what = (
+            "no note can be written or brought back" if self.worktree.is_memory else "nothing can be sealed or rewound"
+        )
         raise RefusedError(
-            f"{os.fsdecode(self.worktree.root)} is paused{end}: nothing is recorded, so nothing can be sealed or rewound",
+            f"{os.fsdecode(self.worktree.root)} is paused{end}: nothing is recorded, so {what}",
             hint="run `oxide-ctl unpause` first; what was sealed before can still be looked at",
         )
 

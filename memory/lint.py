@@ -191,7 +191,10 @@ def _alike(notes: list[tuple[str, int, str]]) -> Iterator[Finding]:
 
 def _secrets(name: str, text: str, known: Collection[str]) -> Iterator[Finding]:
     for one in secrets.find(text, known):
-        hint = "take it out and replace it where it is used; agents are given [redacted]"
+        hint = (
+            "take it out and replace it where it is used; agents are given [redacted]; `oxide-ctl purge --memory` with the"
+            " note's name then removes every version that held it"
+        )
         yield Finding(kind=Kind.SECRET, file=name, line=one.line, text=f"a {one.kind}: {one.shown}", hint=hint)
 
 

@@ -48,12 +48,21 @@ def writing(directory: MemoryDirectory, now_ms: int) -> Iterator[Hands]:
     where another one does not end.
     """
     with ExitStack() as stack, write_errors(str(directory.path)):
-        base = stack.enter_context(directory.opened(create=True))
-        _take(stack, base, directory)
+        stack.enter_context(alone(directory, create=True))
         folders = [stack.enter_context(directory.opened(name, create=True)) for name in (MEMORY, STAGING, TRASH)]
         hands = Hands(directory, folders[0], folders[1], folders[2], now_ms)
         hands.collect_left()
         yield hands
+
+
+@contextmanager
+def alone(directory: MemoryDirectory, *, create: bool = False) -> Iterator[None]:
+    """No writer of ours is at work in this memory for as long as the block lasts. Raises ConflictError where another one does
+    not end, NotFoundError where there is nothing (and ``create`` is not said).
+    """
+    with ExitStack() as stack:
+        _take(stack, stack.enter_context(directory.opened(create=create)), directory)
+        yield
 
 
 def _take(stack: ExitStack, base: int, directory: MemoryDirectory) -> None:

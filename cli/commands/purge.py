@@ -22,6 +22,9 @@ def purge(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="PATH...", help="every content that they, and what is below, ever had")
     ] = None,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="PATHs are notes of the memory: every version but the one that stands")
+    ] = False,
     blob: Annotated[
         list[str] | None, typer.Option("--blob", metavar="HASH", help="one content, as `history PATH --json` names it")
     ] = None,
@@ -29,13 +32,18 @@ def purge(
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> int:
     """Remove contents from everywhere in the home, for good: no undo brings them back. `purged` stays in their place in every
-    history and checkpoint. What stands on the disk still is refused: it would be recorded again.
+    history and checkpoint. What stands on the disk still is refused: it would be recorded again. Of a note of the memory every
+    older version goes, with what holds the same secret.
 
     Example: oxide-ctl purge .env --dry-run
     """
     if bool(files) == bool(blob):
         raise UsageError("either PATH or --blob HASH is needed", hint="`oxide-ctl purge .env`, for example")
-    ask = partial(cli.client.purge, cli.path, paths=[cli.absolute(file) for file in files or ()], blobs=blob or [])
+    if memory and blob:
+        raise UsageError("--memory goes with names of notes, not with --blob", hint="a hash is looked for everywhere")
+    notes = list(files or ()) if memory else []
+    named = [] if memory else [cli.absolute(file) for file in files or ()]
+    ask = partial(cli.client.purge, cli.path, paths=named, memory=notes, blobs=blob or [])
     if dry_run:
         return _answer(cli, ask(dry_run=True))
     plan = None

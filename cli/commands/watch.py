@@ -81,6 +81,9 @@ def unwatch(
     if delete_history and not yes:
         would = cli.client.unwatch(root, delete_history=True, dry_run=True)
         history = f"the whole history of {printable(root)}, {count(would['checkpoints'], 'checkpoint')}"
+        versions = sum(notes["versions"] for notes in would["memories"] if notes["history_deleted"])
+        if versions:
+            history += f", and that of its notes, {count(versions, 'version')}"
         need_yes(cli.out, f"delete {history}? this cannot be undone")
     answer = cli.client.unwatch(root, delete_history=delete_history)
     cli.out.answer(answer, lambda: reports.unwatched(answer))

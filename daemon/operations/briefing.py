@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+from openoxide.checkpoints import store
 from openoxide.checkpoints.model import Worktree
 from openoxide.daemon.operations.remembering import Place, place_in, place_of
 from openoxide.daemon.protocol import printable
@@ -21,12 +22,13 @@ from openoxide.daemon.protocol.memories import ContextAnswer
 from openoxide.daemon.requests import Request, flag, optional_text, path, text
 from openoxide.daemon.vouched import vouched
 from openoxide.errors import NotFoundError, OpenOxideError, RefusedError, UsageError
-from openoxide.fileio import replace_file, write_errors
+from openoxide.fileio import fsync_folder, replace_file, write_errors
 from openoxide.memory.context import WAYS, Agent, Context, Notes, Way, context
 from openoxide.memory.directory import MemoryDirectory
 from openoxide.memory.gathering import DiskFiles, Places, places_from
 from openoxide.memory.hierarchy import options_from
 from openoxide.memory.layered import Staged
+from openoxide.memory.scraps import memories_in
 from openoxide.memory.standing import VERIFIED
 
 if TYPE_CHECKING:
@@ -107,7 +109,7 @@ def _maintain(service: Service, place: Place) -> None:
     # the project's too: where all its worktrees have notes of their own nobody else does it
     for memory in (place.memory, *([place.memory.below] if isinstance(place.memory, Staged) else [])):
         watched = service.memories.of(memory.directory)
-        if watched is None:
+        if watched is None or watched.paused:
             continue
         with watched.lock:
             service.attach(watched)
@@ -123,27 +125,89 @@ def refresh(service: Service, memory: Worktree) -> None:
     trees = [tree.worktree for tree in service.memories.readers(memory)]
     # one of those that share a memory
     for tree in {service.memories.layers(tree).own.path: tree for tree in reversed(trees)}.values():
-        for agent, way in WAYS.items():
-            if way is not Way.FILE or not _generated(service.memories.layers(tree).own, agent).exists():
-                continue
+        for agent in _asked_for(service.memories.layers(tree).own):
             try:
                 _generate(service, place_in(service, tree), agent)
             except OpenOxideError as error:
                 log.warning("what %s gets of a memory is not up to date: %s", agent.value, error)
 
 
-def _generate(service: Service, place: Place, agent: Agent) -> Path:
+def stale(service: Service, project: str) -> int:
+    """How many generated files of a project hold another text than its memories say now, or a part of one."""
+    return sum(
+        place is None
+        or _beside(target).exists()
+        or not target.exists()
+        or target.read_bytes() != _text(service, place, agent)
+        for place, agent, target in _asked_for_in(service, project)
+    )
+
+
+def generate_anew(service: Service, project: str) -> None:
+    """Let the generated files of a project, and of what its worktrees have of their own, hold nothing that the memories do
+    not. Raises OpenOxideError where one cannot be written; those of a memory that no tree has for its own by now go, as nobody
+    keeps them up to date.
+    """
+    for place, agent, target in _asked_for_in(service, project):
+        if place is not None:
+            _generate(service, place, agent)
+            continue
+        with write_errors(str(target)):
+            for file in (_beside(target), target):
+                file.unlink(missing_ok=True)
+            fsync_folder(target.parent)
+
+
+def _asked_for_in(service: Service, project: str) -> list[tuple[Place | None, Agent, Path]]:
+    """The generated files of a project, each with the memory that it is made of."""
+    return [
+        (place, agent, _generated(directory, agent))
+        for directory in memories_in(service.home.folder)
+        if directory.project == project and (agents := _asked_for(directory))
+        for place in (_any_place(service, directory),)
+        for agent in agents
+    ]
+
+
+def _asked_for(directory: MemoryDirectory) -> list[Agent]:
+    found = ((agent, _generated(directory, agent)) for agent, way in WAYS.items() if way is Way.FILE)
+    return [agent for agent, target in found if target.exists() or _beside(target).exists()]
+
+
+def _any_place(service: Service, directory: MemoryDirectory) -> Place | None:
+    """The memory by way of a tree that writes to it, a watched one if there is any."""
+    with service.timeline.database.reading() as db:
+        trees = [tree for tree in store.worktrees(db) if tree.project == directory.project and not tree.is_memory]
+    ours = [tree for tree in trees if service.memories.layers(tree).own.path == directory.path]
+    tree = min(ours, key=lambda tree: (not tree.watching, tree.id), default=None)
+    try:
+        return None if tree is None else place_in(service, tree)
+    except RefusedError:
+        return None
+
+
+def _text(service: Service, place: Place, agent: Agent) -> bytes:
     found = context(
         agent, PurePath("/"), files=_NoFiles(), places=places_from({}, Path("/")), notes=_notes(service, place)
     )
-    target = _generated(place.directory, agent)
-    data = (found.memory.text if found.memory else "").encode("utf-8", "replace")
+    return (found.memory.text if found.memory else "").encode("utf-8", "replace")
+
+
+def _generate(service: Service, place: Place, agent: Agent) -> Path:
+    target, data = _generated(place.directory, agent), _text(service, place, agent)
     with service.memories.generating, write_errors(str(target)), place.directory.opened(GENERATED, create=True):
+        # of a run that was killed, with what the notes said then
+        _beside(target).unlink(missing_ok=True)
         with suppress(FileNotFoundError):
             if target.read_bytes() == data:
                 return target
         replace_file(target, data)
     return target
+
+
+def _beside(target: Path) -> Path:
+    """Where it is written before it takes its place (fileio.replace_file)."""
+    return target.with_name(target.name + ".new")
 
 
 def _generated(directory: MemoryDirectory, agent: Agent) -> Path:

@@ -19,6 +19,7 @@ from openoxide.checkpoints.tree import RootIdentity, identity_of, recorded_ident
 from openoxide.daemon.answers import checkpoint_object, time_or_none
 from openoxide.daemon.operations.remembering import place_in, recorded
 from openoxide.daemon.operations.watching import checked_root, counting, shown
+from openoxide.daemon.pauses import try_to_follow
 from openoxide.daemon.protocol.projects import JoinAnswer, MoveAnswer
 from openoxide.daemon.requests import Request, flag, number, path
 from openoxide.daemon.watched import Watched
@@ -49,6 +50,7 @@ def move(service: Service, request: Request, report: Reporter) -> MoveAnswer:
         )
     moved, dropped = _change_places(service, old, root, identity)
     try:
+        try_to_follow(service, moved.worktree)
         service.attach(moved, counting(report))
         newest = moved.newest()
     except BaseException:
@@ -237,7 +239,8 @@ def _join_memories(service: Service, tree: Worktree, other: str) -> list[str]:
     """Bring what the memories of ``other`` hold into those of the project of ``tree``, what a worktree has of its own into its
     own; it stays where it is, too. What was done, for people.
     """
-    service.memories.let_go_unused(other)
+    for project in (other, tree.project):
+        service.memories.let_go_unused(project)
     notes: list[str] = []
     for worktree in ("", *kept_apart(service.home.folder, other)):
         source = service.memories.directory(other, worktree)

@@ -1,4 +1,6 @@
-"""``pause`` and ``unpause``: a stretch in which nothing of a worktree is recorded, and which is a gap until the end."""
+"""``pause`` and ``unpause``: a stretch in which nothing of a worktree is recorded, and which is a gap until the end. A memory is
+paused with the last of the trees that read it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from typing import TYPE_CHECKING
 from openoxide.checkpoints.model import Trigger
 from openoxide.daemon.answers import checkpoint_object, time_or_none
 from openoxide.daemon.operations.watching import counting, shown
+from openoxide.daemon.pauses import follow
 from openoxide.daemon.protocol.projects import PauseAnswer
 from openoxide.daemon.requests import Request, number, path
 from openoxide.daemon.watched import Label, Watched
@@ -32,6 +35,7 @@ def pause(service: Service, request: Request, report: Reporter) -> PauseAnswer:
             service.attach(watched, counting(report))
             watched.seal(Label(trigger=Trigger.MANUAL, turn=watched.only_turn, only_if_changed=True))
         service.pause(watched, None if for_ms is None else service.clock.now_ms() + for_ms)
+        follow(service, watched.worktree)
         return _answer(watched)
 
 
@@ -41,6 +45,8 @@ def unpause(service: Service, request: Request, report: Reporter) -> PauseAnswer
     with watched.lock:
         if watched.paused:
             watched.set_pause(None, None)
+        # before the tree, whose checkpoint tells where the memory stands
+        follow(service, watched.worktree)
         service.attach(watched, counting(report))
         return _answer(watched)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,8 @@ from openoxide.daemon.operations.hooking import take_up
 from openoxide.daemon.operations.looking import require_known
 from openoxide.daemon.operations.sweeping import sweep_ended
 from openoxide.daemon.operations.watching import shown
-from openoxide.daemon.protocol import path_entry
+from openoxide.daemon.operations.withdrawing import Sought, wanted_notes
+from openoxide.daemon.protocol import path_entry, printable
 from openoxide.daemon.protocol.purges import PurgeAnswer, PurgedPath
 from openoxide.daemon.requests import Request, flag, optional_text, path, paths, texts
 from openoxide.db import Transaction
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from openoxide.daemon.server import Reporter
     from openoxide.daemon.service import Service
 
+SAME_SECRET, BESIDE = "the same secret", "put aside"
 LEAST_DIGITS, MOST_NAMED, MOST_FREE = 8, 20, 3
 OUT_OF_REACH = (
     "backups and snapshots of the home, and other copies of it",
@@ -50,7 +53,7 @@ _NOT_RECORDED = (NotFoundError, RefusedError, RootVanishedError)
 
 
 def purge(service: Service, request: Request, report: Reporter) -> PurgeAnswer:
-    """``purge PATH... | --blob HASH``. ``plan`` is that of the dry run that was agreed to."""
+    """``purge PATH... | --memory NAME... | --blob HASH``. ``plan`` is that of the dry run that was agreed to."""
     dry_run, agreed = flag(request, "dry_run"), optional_text(request, "plan")
     with service.purging:
         with service.timeline.database.reading() as db:
@@ -58,20 +61,21 @@ def purge(service: Service, request: Request, report: Reporter) -> PurgeAnswer:
         done = service.finish_purge()
         report({"stage": "looking", "done": 0, "total": 0, "bytes": 0})
         take_up(service)  # a hook that nobody listened to has told what a tool wrote
-        doomed = _up_to_date(service, _wanted(service, request))
+        wanted, sought = _wanted(service, request)
+        doomed = _up_to_date(service, wanted)
         packs = doomed.packs | packs_holding(service.home.blobs, doomed.wanted.names)
-        beside = residue.look(service, doomed)
-        nothing = not (doomed.versions or doomed.late or doomed.steps or packs or beside.staged or beside.aside)
+        beside = residue.look(service, doomed, sought)
+        nothing = not (doomed.versions or doomed.late or doomed.steps or packs or beside.holds_any)
         if nothing and not was_pending:
-            raise _nothing(request)
+            raise sought.nothing or _nothing(request)
         standing, unwatched = _standing(service, doomed)
-        answer = _answer(service, doomed, beside, packs, standing)
+        answer = _answer(service, doomed, beside, packs, standing, sought)
         answer["notes"] += [
             f"{shown(root)} is not watched: watching it again records what stands there" for root in unwatched
         ]
         if nothing:  # an earlier purge had everything but its files left
             return {**answer, "dry_run": dry_run, "finished": done}
-        refusal = _unsettled(service, doomed) or _standing_still(answer, doomed, standing)
+        refusal = _unsettled(service, doomed) or sought.refusal or _standing_still(answer, doomed, standing)
         if dry_run:
             # before any question: no yes would mend it
             answer["refused"] = error_object(refusal) if refusal else None
@@ -81,7 +85,7 @@ def purge(service: Service, request: Request, report: Reporter) -> PurgeAnswer:
         if agreed is not None and agreed != answer["plan"]:
             raise _changed()
         report({"stage": "rewriting", "done": 0, "total": 0, "bytes": 0})
-        residue.remove(service, doomed, beside)
+        residue.remove(service, doomed, beside, sought)
         with service.timeline.database.writing() as db:
             again = purging.find(db, doomed.wanted)
             if _plan_of(again) != _plan_of(doomed):
@@ -92,20 +96,22 @@ def purge(service: Service, request: Request, report: Reporter) -> PurgeAnswer:
         return answer
 
 
-def _wanted(service: Service, request: Request) -> Wanted:
-    if bool(request.get("paths")) == bool(request.get("blobs")):
-        raise UsageError("either paths or blobs are needed", hint="`oxide-ctl purge --help` tells them apart")
+def _wanted(service: Service, request: Request) -> tuple[Wanted, Sought]:
+    if sum(bool(request.get(kind)) for kind in ("paths", "memory", "blobs")) != 1:
+        raise UsageError("one of paths, memory and blobs is needed", hint="`oxide-ctl purge --help` tells them apart")
     database = service.timeline.database
+    if request.get("memory"):
+        return wanted_notes(service, request)
     if request.get("blobs"):
         with database.reading() as db:
-            return Wanted(names=frozenset(_named(db, typed) for typed in texts(request, "blobs")))
+            return Wanted(names=frozenset(_named(db, typed) for typed in texts(request, "blobs"))), Sought()
     worktree = service.known(path(request))
     chosen = paths(request, worktree.root)
     require_known(service.view(worktree), chosen)
     # what is recorded only now belongs to these paths as well
     _bring_up_to_date(service, [worktree.id])
     with database.reading() as db:
-        return purging.wanted_of_paths(db, worktree.id, chosen)
+        return purging.wanted_of_paths(db, worktree.id, chosen), Sought()
 
 
 def _named(db: Transaction, typed: str) -> BlobHash:
@@ -161,8 +167,10 @@ def _standing(service: Service, doomed: Doomed) -> tuple[set[tuple[int, bytes]],
     with service.timeline.database.reading() as db:
         known = {worktree.id: worktree for worktree in store.worktrees(db)}
     there = [place for place in purging.live_places(doomed) if _stands(known[place[0]], place[1])]
-    unwatched = {known[number].root for number, _ in there if not known[number].watching}
-    return {place for place in there if known[place[0]].watching}, sorted(unwatched)
+    # a memory is watched as long as a tree reads it
+    watched = {w.id for w in known.values() if w.watching and (not w.is_memory or service.memories.readers(w))}
+    unwatched = {known[number].root for number, _ in there if number not in watched}
+    return {place for place in there if place[0] in watched}, sorted(unwatched)
 
 
 def _stands(worktree: Worktree, wanted: bytes) -> bool:
@@ -195,9 +203,20 @@ def _standing_still(answer: PurgeAnswer, doomed: Doomed, standing: set[tuple[int
     more = f" and {len(free) - MOST_FREE} more" if len(free) > MOST_FREE else ""
     return RefusedError(
         f"{first}{others} there still and would be recorded once more",
-        hint=f"delete or change {them}, or name {them} in .oxideignore, and purge again; nothing was changed"
+        hint=f"{_way_out(items, them)}, and purge again; nothing was changed"
         + (f"; nothing is in the way of a purge of {', '.join(free[:MOST_FREE])}{more} alone" if free else ""),
         details={"paths": [{**item, "reason": "stands there still"} for item in items[:MOST_NAMED]]},
+    )
+
+
+def _way_out(items: Sequence[PurgedPath], them: str) -> str:
+    notes = [item["path"] for item in items if item["memory"]]
+    if not notes:
+        return f"delete or change {them}, or name {them} in .oxideignore"
+    note = "a note" if len(notes) < len(items) else "it" if len(notes) == 1 else "each"
+    way = f"change {note} by `oxide-ctl memory edit` or delete it by `oxide-ctl memory delete`, in its project"
+    return (
+        way if len(notes) == len(items) else f"delete or change {them}, or name files of a tree in .oxideignore; {way}"
     )
 
 
@@ -242,9 +261,10 @@ def _answer(
     beside: residue.Beside,
     packs: frozenset[int],
     standing: set[tuple[int, bytes]],
+    sought: Sought,
 ) -> PurgeAnswer:
     with service.timeline.database.reading() as db:
-        roots = {worktree.id: worktree.root for worktree in store.worktrees(db)}
+        known = {worktree.id: worktree for worktree in store.worktrees(db)}
         checkpoints = purging.held_checkpoints(db, doomed.versions)
     places = {
         "versions": len(doomed.versions),
@@ -255,6 +275,8 @@ def _answer(
         "big": len(doomed.bigs),
         "aside": len(beside.aside),
         "logs": len(beside.logs),
+        "trash": sum(len(found) for _, found in beside.scraps),
+        "context": beside.generated,
     }
     return {
         "ok": True,
@@ -264,29 +286,48 @@ def _answer(
         "refused": None,
         "contents": len(doomed.wanted.names),
         "freed_bytes": doomed.stored_bytes,
-        "paths": _paths(doomed, roots, standing),
+        "paths": [*_paths(doomed, known, standing, sought), *_beside(beside)],
         "places": places,
-        "left": list(beside.left),
+        "left": [*beside.left, *sought.left],
         "out_of_reach": list(OUT_OF_REACH),
         "notes": [],
     }
 
 
-def _paths(doomed: Doomed, roots: dict[int, bytes], standing: set[tuple[int, bytes]]) -> list[PurgedPath]:
+def _paths(
+    doomed: Doomed, known: Mapping[int, Worktree], standing: set[tuple[int, bytes]], sought: Sought
+) -> list[PurgedPath]:
     counts: dict[tuple[int, bytes], int] = {}
     for version in doomed.versions:
         place = (version.worktree, version.gone.path)
         counts[place] = counts.get(place, 0) + 1
     for late in doomed.late:
         counts.setdefault((late.worktree, late.path), 0)
+    alike = {(v.worktree, v.gone.path) for v in doomed.versions if v.gone.state.blob in sought.others}
     chosen = doomed.wanted.paths
     return [
         {
-            **path_entry(name),
-            "root": shown(roots[worktree]),
+            **path_entry(name, SAME_SECRET if (worktree, name) in alike else ""),
+            "root": shown(known[worktree].root),
             "versions": number,
             "named": bool(chosen) and worktree == doomed.wanted.worktree and within_paths(name, chosen),
             "standing": (worktree, name) in standing,
+            "memory": known[worktree].is_memory,
         }
         for (worktree, name), number in sorted(counts.items())
+    ]
+
+
+def _beside(beside: residue.Beside) -> list[PurgedPath]:
+    return [
+        {
+            **path_entry(os.fsencode(place), BESIDE),
+            "root": printable(str(directory.path.parent)),
+            "versions": 0,
+            "named": False,
+            "standing": False,
+            "memory": True,
+        }
+        for directory, places in beside.scraps
+        for place in places
     ]

@@ -8,6 +8,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,13 @@ from openoxide.checkpoints.purging import Doomed
 from openoxide.checkpoints.scrub import aside_holding, blank_aside, mask, residue
 from openoxide.checkpoints.staging import drop_staged, find_staging, staged_of
 from openoxide.checkpoints.tree import Tree, recorded_identity
+from openoxide.daemon.operations.briefing import generate_anew, stale
 from openoxide.daemon.operations.watching import shown
+from openoxide.daemon.operations.withdrawing import Sought
 from openoxide.errors import RootVanishedError, StoreReadOnlyError
 from openoxide.fileio import write_errors
+from openoxide.memory.directory import MemoryDirectory
+from openoxide.memory.scraps import erase, memories_in, scraps
 
 if TYPE_CHECKING:
     from openoxide.daemon.service import Service
@@ -30,32 +35,58 @@ _HEX_IN_TEXTS = 12  # as errors name a content (checkpoints.blobs)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """``staged``: how many files lie in staging folders; ``aside`` and ``logs``: files that are rewritten; ``left``: what the
-    user alone can remove.
+    """``staged``: how many files lie in staging folders; ``aside`` and ``logs``: files that are rewritten; ``scraps``: files
+    beside memories, by their places; ``generated``: how many files for agents are not up to date; ``left``: what the user
+    alone can remove.
     """
 
     staged: int = 0
+    scraps: tuple[tuple[MemoryDirectory, list[str]], ...] = ()
+    generated: int = 0
     aside: tuple[Path, ...] = ()
     logs: tuple[Path, ...] = ()
     left: tuple[str, ...] = ()
 
+    @property
+    def holds_any(self) -> bool:
+        """Whether a content lies there, and not only its name."""
+        return bool(self.staged or self.aside or self.scraps)
 
-def look(service: Service, doomed: Doomed) -> Beside:
+
+def look(service: Service, doomed: Doomed, sought: Sought) -> Beside:
     """Where else the contents stand, or their names."""
     names, home = doomed.wanted.names, service.home
     staged = sum(len(staged_of(folder, operations, names)) for folder, operations in _stagings(service))
     found = _named_files(service, names)
+    scraps = ((directory, held) for directory in memories_in(home.folder) if (held := _held(directory, names, sought)))
     return Beside(
         staged=staged,
+        scraps=tuple(scraps),
+        generated=sum(stale(service, project) for project in _projects(service, doomed)),
         aside=tuple(aside_holding(home.blobs, names)),
         logs=tuple(file for file in found if file.parent == home.logs),
         left=(*_copies(file for file in found if file.parent != home.logs), *_elsewhere(service, doomed)),
     )
 
 
-def remove(service: Service, doomed: Doomed, beside: Beside) -> None:
+def _held(directory: MemoryDirectory, names: Collection[BlobHash], sought: Sought) -> list[str]:
+    return [scrap.place for scrap in scraps(directory) if sought.wants(directory.project, names, scrap)]
+
+
+def _projects(service: Service, doomed: Doomed) -> list[str]:
+    """Those of whose memories something goes."""
+    with service.timeline.database.reading() as db:
+        known = store.worktrees(db)
+    return sorted({w.project for w in known if w.is_memory and w.id in doomed.worktrees})
+
+
+def remove(service: Service, doomed: Doomed, beside: Beside, sought: Sought) -> None:
     """Take it out of there."""
     names = doomed.wanted.names
+    for directory, _ in beside.scraps:
+        erase(directory, partial(sought.wants, directory.project, names))
+    for project in _projects(service, doomed):
+        generate_anew(service, project)
     for folder, operations in _stagings(service):
         drop_staged(folder, operations, names)
     with write_errors("the home", StoreReadOnlyError):

@@ -14,8 +14,9 @@ from openoxide.checkpoints import journal, rows, sight, store
 from openoxide.checkpoints.diff import status_of
 from openoxide.checkpoints.history import newest_seqs, read_positions, version_seqs
 from openoxide.checkpoints.model import ABSENT as NOTHING
-from openoxide.checkpoints.model import FileState, Kind, Version, Worktree
-from openoxide.daemon.answers import time_or_none, writer_object
+from openoxide.checkpoints.model import PURGED, FileState, Kind, Version, Worktree
+from openoxide.clock import rfc3339
+from openoxide.daemon.answers import skip_reason, time_or_none, writer_object
 from openoxide.daemon.memories import files_at
 from openoxide.daemon.operations.remembering import Place, changing, place_of
 from openoxide.daemon.protocol import Items, printable
@@ -50,7 +51,7 @@ def history(service: Service, request: Request, _report: Reporter) -> Items:
     following page.
     """
     place, name = place_of(service, request), optional_text(request, "name")
-    worktree = _up_to_date(service, place.directory) if name is None else _of_file(service, place, name)
+    worktree = recorded_memory(service, place.directory) if name is None else _of_file(service, place, name)
     limit = number(request, "limit") or DEFAULT_LIMIT
     cursor = optional_text(request, "cursor")
     if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
@@ -60,13 +61,15 @@ def history(service: Service, request: Request, _report: Reporter) -> Items:
         if name is None:
             seqs = newest_seqs(db, worktree.id, below, limit + 1)
         else:
-            seqs = version_seqs(db, worktree.id, _path(name), below, limit + 1)
+            seqs = version_seqs(db, worktree.id, note_path(name), below, limit + 1)
             if not seqs and below is None:
-                raise _never(name)
+                raise unknown_note(name)
         found = rows.versions_at(db, worktree.id, seqs[:limit])
     answer: Items = {"ok": True, "items": told(service, worktree, [found[seq] for seq in seqs[:limit]])}
     if len(seqs) > limit:
         answer["next"] = str(seqs[limit - 1])
+    if worktree.paused_ms is not None:
+        answer["note"] = f"paused since {rfc3339(worktree.paused_ms)}: what changed since then is not in this"
     return answer
 
 
@@ -76,7 +79,7 @@ def read_version(service: Service, request: Request, _report: Reporter) -> Memor
     name, at = text(request, "name"), number(request, "version", least=0)
     worktree = _of_file(service, place, name)
     state = _state(service, worktree, name, at)
-    raw = bytes_of(service, state)
+    raw = bytes_of(service, name, state)
     if raw is None:
         raise NotFoundError(
             f"there was no {printable(name)} at version {at}", hint="`oxide-ctl memory history` lists its versions"
@@ -101,15 +104,17 @@ def blame(service: Service, request: Request, _report: Reporter) -> BlameAnswer:
     name = text(request, "name")
     worktree = _of_file(service, place, name)
     with service.timeline.database.reading() as db:
-        seqs = version_seqs(db, worktree.id, _path(name), None, None)[::-1]
+        seqs = version_seqs(db, worktree.id, note_path(name), None, None)[::-1]
         found = rows.versions_at(db, worktree.id, seqs)
     if not seqs:
-        raise _never(name)
+        raise unknown_note(name)
     if found[seqs[-1]].state.kind is not Kind.FILE:
         raise NotFoundError(
             f"{printable(name)} is gone", hint=f"`oxide-ctl memory history {printable(name)}` lists its versions"
         )
-    lines = origins((seq, to_text(bytes_of(service, found[seq].state) or b"")) for seq in seqs)
+    # a line of a version that was purged counts from where it stands next
+    left = [seq for seq in seqs if found[seq].state != PURGED]
+    lines = origins((seq, to_text(bytes_of(service, name, found[seq].state) or b"")) for seq in left)
     named = sorted({seq for _, seq in lines})
     versions = told(service, worktree, [found[seq] for seq in named])
     clean = place.memory.clean("".join(line for line, _ in lines)).splitlines(keepends=True)
@@ -130,7 +135,7 @@ def revert(service: Service, request: Request, _report: Reporter) -> RevertedAns
     file that stood at the version, by default before the last mass deletion, and is gone since.
     """
     place = place_of(service, request)
-    worktree = _up_to_date(service, place.directory)
+    worktree = recorded_memory(service, place.directory)
     to = number(request, "version", least=0)
     if flag(request, "gone"):
         at = _before_deletion(service, worktree) if to is None else to
@@ -143,7 +148,7 @@ def revert(service: Service, request: Request, _report: Reporter) -> RevertedAns
     left: list[dict[str, str]] = []
     for name, state in sorted(names.items(), key=lambda item: item[0] != "MEMORY.md"):
         try:
-            written.append(brought_back(service, place, request, name, bytes_of(service, state)))
+            written.append(brought_back(service, place, request, name, bytes_of(service, name, state)))
         except OpenOxideError as error:
             if len(names) == 1:
                 raise
@@ -193,24 +198,27 @@ def _before_deletion(service: Service, worktree: Worktree) -> int:
 
 
 def _of_file(service: Service, place: Place, name: str) -> Worktree:
-    """The memory that has the history of a file, as :func:`_up_to_date`: the project's where it never was the worktree's."""
+    """The memory that has the history of a file, as :func:`recorded_memory`: the project's where it never was the worktree's."""
     if place.below is None:
-        return _up_to_date(service, place.directory)
+        return recorded_memory(service, place.directory)
     with suppress(NotFoundError):
-        own = _up_to_date(service, place.directory)
+        own = recorded_memory(service, place.directory)
         with service.timeline.database.reading() as db:
-            if rows.ever_recorded(db, own.id, _path(name)):
+            if rows.ever_recorded(db, own.id, note_path(name)):
                 return own
-    return _up_to_date(service, place.below)
+    return recorded_memory(service, place.below)
 
 
-def _up_to_date(service: Service, directory: MemoryDirectory) -> Worktree:
-    """The memory with all that was done to it until now. Raises NotFoundError where there never was one."""
+def recorded_memory(service: Service, directory: MemoryDirectory, *, anew: bool = False) -> Worktree:
+    """The memory with all that was done to it until now, or until a pause began. Raises NotFoundError where there never was
+    one, RefusedError in a pause where it has to be recorded ``anew``.
+    """
     watched = service.memories.of(directory)
     if watched is not None:
         with watched.lock:
-            service.attach(watched)
-            watched.record()
+            if anew or not watched.paused:
+                service.attach(watched)
+                watched.record()
         return watched.worktree
     known = service.memories.known(directory)
     if known is None:
@@ -221,17 +229,17 @@ def _up_to_date(service: Service, directory: MemoryDirectory) -> Worktree:
 def _before(service: Service, worktree: Worktree, name: str) -> int:
     """The version before the newest one; 0, where nothing was, if there is none before."""
     with service.timeline.database.reading() as db:
-        seqs = version_seqs(db, worktree.id, _path(name), None, 2)
+        seqs = version_seqs(db, worktree.id, note_path(name), None, 2)
     if not seqs:
-        raise _never(name)
+        raise unknown_note(name)
     return seqs[1] if len(seqs) > 1 else 0
 
 
 def _state(service: Service, worktree: Worktree, name: str, at: int | None) -> FileState:
-    wanted = _path(name)
+    wanted = note_path(name)
     with service.timeline.database.reading() as db:
         if not rows.ever_recorded(db, worktree.id, wanted):
-            raise _never(name)
+            raise unknown_note(name)
         seq = rows.read_head(db, worktree.id).seq if at is None else at
         return rows.states_at(db, worktree.id, seq, [wanted])[wanted]
 
@@ -241,17 +249,24 @@ def _files(service: Service, worktree: Worktree, at: int | None) -> dict[bytes, 
         return files_at(db, worktree.id, rows.read_head(db, worktree.id).seq if at is None else at)
 
 
-def bytes_of(service: Service, state: FileState) -> bytes | None:
-    """What a state holds, None where it is no file."""
+def bytes_of(service: Service, name: str, state: FileState) -> bytes | None:
+    """What a state of ``name`` holds, None where it is no file. Raises NotFoundError where it was purged."""
+    if state == PURGED:
+        raise NotFoundError(
+            f"that version of {printable(name)} was purged: its content is gone for good",
+            hint="`oxide-ctl memory history` lists what is left of it",
+        )
     return service.timeline.blobs.read(state.blob) if state.kind is Kind.FILE and state.blob is not None else None
 
 
-def _path(name: str) -> bytes:
+def note_path(name: str) -> bytes:
+    """The path of a note in its memory. Raises RefusedError."""
     parts_of(name)
     return os.fsencode(name)
 
 
-def _never(name: str) -> NotFoundError:
+def unknown_note(name: str) -> NotFoundError:
+    """The error for a note that was never there."""
     return NotFoundError(f"the memory never had {printable(name)}", hint="`oxide-ctl memory history` lists what it had")
 
 
@@ -286,6 +301,8 @@ def _told(
                 "at": time_or_none(positions.recorded_by(version.seq)),
                 "status": status.value if status else None,
                 "size_bytes": version.state.size if version.state.kind is Kind.FILE else None,
+                "blob": version.state.blob.hex() if version.state.blob is not None else None,
+                "reason": skip_reason(version.state),
                 "certainty": by["certainty"],
                 "agents": [agent] if agent else [],
                 "sessions": by["sessions"],

@@ -1,10 +1,10 @@
-"""``watch unwatch projects status stop``: which worktrees there are and how they are."""
+"""``watch projects status stop``: which worktrees there are and how they are."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from openoxide.daemon.operations.likeness import gone_with_history, is_gone, lik
 from openoxide.daemon.operations.looking import holds, is_broad
 from openoxide.daemon.operations.promoting import unread
 from openoxide.daemon.operations.reviewing import deletions
+from openoxide.daemon.pauses import try_to_follow
 from openoxide.daemon.protocol import Items, path_entry, printable
 from openoxide.daemon.protocol.health import JobObject, StatusAnswer, WorktreeStatus
 from openoxide.daemon.protocol.memories import MemoryStatus
@@ -52,6 +53,8 @@ def watch(service: Service, request: Request, report: Reporter) -> WatchAnswer:
     watched, created = _registered(service, root)
     with watched.lock:
         try:
+            if created:
+                try_to_follow(service, watched.worktree)
             with service.timeline.database.reading() as db:
                 likely = like(db, root) if created and watched.newest() is None else []
             service.attach(watched, counting(report))
@@ -170,52 +173,6 @@ def _registered(service: Service, root: bytes) -> tuple[Watched, bool]:
         )
         worktree = store.insert_worktree(db, new, service.clock.now_ms())
     return service.take_up(worktree), True
-
-
-def unwatch(service: Service, request: Request, _report: Reporter) -> dict[str, Any]:
-    """Stop watching; with ``delete_history`` forget the worktree and all its checkpoints. Acts on a whole worktree, so
-    the path must be its root. One that is not watched any more can still be forgotten. ``dry_run`` only counts.
-    """
-    root = os.path.realpath(path(request))
-    worktree = service.rooted(root) or service.known(path(request))
-    if root != worktree.root:
-        raise UsageError(
-            f"{shown(path(request))} is inside the worktree {shown(worktree.root)}",
-            hint="name the worktree's root itself",
-        )
-    delete, dry_run = flag(request, "delete_history"), flag(request, "dry_run")
-    watched = next((w for w in service.all_watched() if w.worktree.id == worktree.id), None)
-    with watched.lock if watched is not None else nullcontext():
-        with service.timeline.database.reading() as db:
-            count = store.CheckpointQuery(db, worktree.id).count()
-            if journal.open_operations(db, worktree.id) and delete:
-                raise RefusedError(
-                    f"{shown(worktree.root)} has an interrupted operation",
-                    hint="run `oxide-ctl rewind --continue` or `--abort` first",
-                )
-        remaining = 0 if dry_run else _forget(service, worktree, watched, delete=delete)
-    return {
-        "ok": True,
-        "dry_run": dry_run,
-        "root": shown(worktree.root),
-        "checkpoints": count,
-        "history_deleted": delete and not dry_run,
-        "remaining_bytes": remaining,
-    }
-
-
-def _forget(service: Service, worktree: Worktree, watched: Watched | None, *, delete: bool) -> int:
-    """How many bytes of a deleted history stay in the store."""
-    # once it is known, its row keeps the number of the worktree, by which its notes are named, from being given again
-    service.memories.of(service.memories.directory(worktree.project, str(worktree.id)))
-    if watched is not None:
-        service.let_go(watched)
-    with service.timeline.database.writing() as db:
-        store.set_watching(db, worktree.id, service.clock.now_ms(), watching=False)
-        if delete:
-            store.delete_history(db, worktree.id)
-    service.memories.let_go_unused(worktree.project)
-    return service.timeline.blobs.drop_unused() if delete else 0
 
 
 def projects(service: Service, _request: Request, _report: Reporter) -> Items:

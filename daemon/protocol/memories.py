@@ -98,7 +98,8 @@ class HitItem(TypedDict):
 class NoteVersion(TypedDict):
     """One version of a file of the memory. ``version`` names it; ``at``: when it had been recorded, None while it was not
     sealed. ``agents``, ``sessions`` and ``prompts`` are of its writer, ``operation`` the rewind that made it; ``standing`` and
-    ``tainted`` as of a topic, of the text that it brought.
+    ``tainted`` as of a topic, of the text that it brought. ``blob`` is what ``purge --blob`` takes; ``reason`` is ``purged``
+    where that was done, else empty.
     """
 
     name: str
@@ -106,6 +107,8 @@ class NoteVersion(TypedDict):
     at: str | None
     status: str | None
     size_bytes: int | None
+    blob: str | None
+    reason: str
     certainty: str
     agents: list[str]
     sessions: list[str]

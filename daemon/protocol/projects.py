@@ -24,6 +24,32 @@ class WatchAnswer(TypedDict):
     lookalikes: list[Lookalike]
 
 
+class LeftNotes(TypedDict):
+    """Notes that a worktree read whose history is deleted: ``files`` of them stay at ``path``. ``worktree``: the number of the
+    one that has them of its own, empty for the project's. ``history_deleted``: their ``versions`` go, as that worktree does, or
+    the last one of the project. ``command`` makes a worktree's the project's, None where there is nothing to be made.
+    """
+
+    worktree: str
+    path: str
+    files: int
+    versions: int
+    history_deleted: bool
+    command: str | None
+
+
+class UnwatchAnswer(TypedDict):
+    """``unwatch`` and its dry run. ``memories``: with ``--delete-history``, of a project that goes too all there are."""
+
+    ok: bool
+    dry_run: bool
+    root: str
+    checkpoints: int
+    history_deleted: bool
+    remaining_bytes: int
+    memories: list[LeftNotes]
+
+
 class Lookalike(TypedDict):
     """Another root that seems to be the same project. ``reason``: recreated (another directory at this very root),
     same_directory, same_head or same_origin.

@@ -165,6 +165,8 @@ VERSION = {
     "operation": None,
     "standing": "unverified",
     "tainted": "WebFetch",
+    "blob": None,
+    "reason": "",
 }
 REVIEW = {"ok": True, "items": [{**VERSION, "hash": "ab", "added": 2, "removed": 1, "lines": ["- [A](a.md)"]}]}
 MARKED = {"ok": True, "names": ["a.md"], "standing": "verified"}

@@ -92,8 +92,14 @@ PURGED = {"ok": True, "dry_run": False, "finished": True, "plan": "abc", "conten
 }  # fmt: skip
 MOVED = {"ok": True, "old_root": "/old", "root": "/new", "checkpoint": checkpoint()}
 JOINED = {"ok": True, "project": "p", "roots": ["/a", "/b"]}
-UNWATCHED = {"ok": True, "dry_run": False, "root": "/src/app", "checkpoints": 1, "history_deleted": True} | {
-    "remaining_bytes": 0
+UNWATCHED = {
+    "ok": True,
+    "dry_run": False,
+    "root": "/src/app",
+    "checkpoints": 1,
+    "history_deleted": True,
+    "remaining_bytes": 0,
+    "memories": [],
 }
 PAUSED = {"ok": True, "root": "/src/app", "paused_at": NOON, "paused_until": NOON, "checkpoint": checkpoint()}
 COPIED = {"ok": True, "to": "/x", "written": [{"path": "a"}], "skipped": [], "notes": []}
@@ -179,9 +185,20 @@ ASKED = [
         "purge a b --yes",
         "purge",
         PURGED,
-        {"path": HERE, "paths": [f"{HERE}/a", f"{HERE}/b"], "blobs": [], "dry_run": False},
+        {"path": HERE, "paths": [f"{HERE}/a", f"{HERE}/b"], "memory": [], "blobs": [], "dry_run": False},
     ),
-    ("purge --blob beef --dry-run", "purge", PURGED, {"path": HERE, "paths": [], "blobs": ["beef"], "dry_run": True}),
+    (
+        "purge --memory a.md howto/b.md --yes",
+        "purge",
+        PURGED,
+        {"path": HERE, "paths": [], "memory": ["a.md", "howto/b.md"], "blobs": [], "dry_run": False},
+    ),
+    (
+        "purge --blob beef --dry-run",
+        "purge",
+        PURGED,
+        {"path": HERE, "paths": [], "memory": [], "blobs": ["beef"], "dry_run": True},
+    ),
     ("expire --yes", "expire", EXPIRED, {"dry_run": False, "force": False, "trash": False}),
     ("expire --dry-run", "expire", EXPIRED, {"dry_run": True, "force": False, "trash": False}),
     ("expire --force --yes", "expire", EXPIRED, {"dry_run": False, "force": True, "trash": False}),
@@ -560,7 +577,7 @@ def test_without_a_terminal_a_yes_has_to_be_typed(run, daemon, line):
         "rewind": planned(),
         "undo": planned(),
         "redo": planned(),
-        "unwatch": {"ok": True, "checkpoints": 3},
+        "unwatch": {**UNWATCHED, "checkpoints": 3},
         "forget": {**FORGOTTEN, "dry_run": True},
         "prune": {**PRUNED, "dry_run": True},
         "purge": {**PURGED, "dry_run": True},
@@ -708,6 +725,8 @@ def test_what_is_not_built_fails_honestly(run, daemon, flags):
         "forget --yes",
         "purge --yes",
         "purge a --blob beef",
+        "purge --memory",
+        "purge --memory --blob beef",
         "unforget",
         "frobnicate",
         "",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 from tests.cli.contract import paths, sealed
-from tests.kit.rawhome import traces
+from tests.kit.rawhome import texts, traces
 
+TOKEN = b"ghp_" + b"q8Zr2Lk9TmB4vN7c" * 2 + b"Xy1a"
 SECRET = b"AWS_SECRET=marker-of-the-secret\n"
 
 
@@ -61,3 +63,26 @@ def test_a_daemon_that_is_killed_afterwards_has_nothing_of_it(machine, project):
     assert traces(machine.home, SECRET) == []
     machine.json("check", "--read-data")
     assert traces(machine.home, SECRET) == []
+
+
+def test_a_token_in_a_note_goes_by_the_name_of_the_note(machine, project):
+    place = Path(machine.json("memory", "index")["path"])
+    place.mkdir(mode=0o700, parents=True)
+    (place / "api.md").write_bytes(b"# Api\n\nkey: %s\n" % TOKEN)
+    sealed(machine)
+    lint = machine.run("memory", "lint")
+    assert (lint.code, "purge --memory" in lint.text) == (1, True)
+    error = machine.failure("purge", "--memory", "api.md", "--yes", code=8)
+    assert "oxide-ctl memory edit api.md" in error["hint"]
+
+    machine.json("memory", "edit", "api.md", "--replace", f"key: {TOKEN.decode()}", "--with", "key: in the vault")
+    plan = machine.json("purge", "--memory", "api.md", "--dry-run")
+    assert [(item["path"], item["memory"], item["versions"]) for item in plan["paths"]] == [("api.md", True, 1)]
+    answer = machine.json("purge", "--memory", "api.md", "--yes")
+
+    assert answer == {**plan, "dry_run": False, "finished": True}
+    machine.json("stop")
+    assert [where for where, data in texts(machine.home) if TOKEN in data] == []
+    assert (place / "api.md").read_bytes() == b"# Api\n\nkey: in the vault\n"
+    assert [item["reason"] for item in machine.json("memory", "history", "api.md")["items"]] == ["", "purged"]
+    assert "api.md (purged)" in machine.run("memory", "history", "api.md").text

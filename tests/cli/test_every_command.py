@@ -49,6 +49,7 @@ from tests.cli.test_commands import (
     PAUSED,
     PRUNED,
     PURGED,
+    UNWATCHED,
     WATCHED,
 )
 
@@ -68,7 +69,7 @@ OF_AGENT = "--agent codex --session s"
 # every command, with a line that succeeds and the answer it needs
 LINES = {
     "watch": ("watch", {"watch": WATCHED}),
-    "unwatch": ("unwatch", {"unwatch": {"ok": True, "root": "/src/app", "checkpoints": 1}}),
+    "unwatch": ("unwatch", {"unwatch": UNWATCHED}),
     "pause": ("pause --for 1h", {"pause": PAUSED}),
     "unpause": ("unpause", {"unpause": {**PAUSED, "paused_at": None, "paused_until": None}}),
     "stop": ("stop", {"stop": {"ok": True}}),

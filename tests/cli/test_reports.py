@@ -39,13 +39,34 @@ def test_what_an_unwatch_would_do_is_said():
 
 
 def test_what_stays_of_a_deleted_history_is_said():
-    assert reports.unwatched({"root": "/src/app", "remaining_bytes": 0}) == "no longer watching /src/app"
-    told = reports.unwatched({"root": "/src/app", "remaining_bytes": 2048}).splitlines()[1]
+    gone = {"root": "/src/app", "remaining_bytes": 0, "memories": []}
+    assert reports.unwatched(gone) == "no longer watching /src/app"
+    told = reports.unwatched({**gone, "remaining_bytes": 2048}).splitlines()[1]
     assert told.startswith("2.0 KiB of its history stay readable on disk, in packs")
     # and what README says of it: a prune does, from a third on
     assert "`oxide-ctl prune` writes a pack anew without them" in told
     assert "more than a third of it" in told
     assert told.endswith("`oxide-ctl uninstall` removes all")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            {"history_deleted": True},
+            "its notes (2 files) stay in /h/memory; their history is deleted too, and no project",
+        ),
+        ({}, "its notes (2 files) stay in /h/memory; other worktrees of the project have them"),
+        (
+            {"worktree": "2", "history_deleted": True, "command": "oxide-ctl memory promote --from 2"},
+            "its own notes (2 files) stay in /h/memory; their history is deleted too; `oxide-ctl memory promote --from 2`",
+        ),
+    ],
+)
+def test_what_becomes_of_the_notes_of_a_deleted_history_is_said(more, said):
+    notes = {"worktree": "", "path": "/h/memory", "files": 2, "versions": 5, "history_deleted": False, "command": None}
+    answer = {"root": "/src/app", "remaining_bytes": 0, "memories": [{**notes, **more}]}
+    assert reports.unwatched(answer).splitlines()[1].startswith(said)
 
 
 def test_a_survey_reads_as_a_short_page():

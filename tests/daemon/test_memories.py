@@ -234,6 +234,7 @@ def test_a_pause_ends_what_the_memory_takes_for_the_agents(box):
     box.call("pause")
     box.call("turn_end", **AGENT)
     (place / "later.md").write_text("later\n")
+    box.call("unpause")
     assert [writer.certainty for writer in writers(box, "later.md")] == [Certainty.UNKNOWN]
 
 

@@ -22,9 +22,12 @@ def main(folder: Path, scenario: str) -> None:
     write(box.root / "edited.txt", b"second\n")
     if scenario in ("pause", "unpause"):
         box.call("turn_begin", agent="agent", session="s", prompt="p")
+        box.call("memory_save", name="note.md", text="# Note\n\nfirst\n")
+        note = Path(box.call("memory_index")["path"]) / "note.md"
         if scenario == "unpause":
             box.call("pause")
             write(box.root / "meanwhile.txt", b"meanwhile\n")
+        note.write_bytes(b"# Note\n\nsecond\n")
         arm()
         box.call(scenario)
     else:

@@ -67,8 +67,14 @@ def test_a_fault_leaves_a_pause_or_none(scenario, mode, tmp_path, first, so):
                 assert not paused or not sight.open_windows(db, 1)
             if outcome.acknowledged:
                 assert paused == (scenario == "pause")
+            assert (worktree["memory"]["state"] == "paused") == paused
             box.call(scenario)
+            state = box.call("status")["worktrees"][0]["memory"]["state"]
+            assert (state == "paused") == (scenario == "pause")
             box.call("unpause")
+            versions = box.call("memory_history", name="note.md")["items"]
+            read = [box.call("memory_read_version", name="note.md", version=v["version"])["text"] for v in versions]
+            assert read == ["# Note\n\nsecond\n", "# Note\n\nfirst\n"]
             assert box.checkpoint()["complete"] is True
             assert box.call("cat", checkpoint="last", file="edited.txt") == b"second\n"
             gives_back(box, folder, first)
