@@ -114,7 +114,8 @@ def test_what_a_killed_daemon_did_not_record_is_found_by_the_next_one(daemon, ro
         if not number % 2:
             daemon.start()
         sealed = daemon.checkpoint()
-        assert sealed["complete"] or sealed["gap"] == "overflow", sealed
+        # a folder that came while the daemon took the tree up may not be watched yet, and it says so
+        assert sealed["complete"] or sealed["gap"] in ("overflow", "not_watched"), sealed
         wait_until(lambda: daemon.gaps() == [], ANSWERS_WITHIN_S)
         assert daemon.differences(tmp_path / f"copy{number}") == []
 
