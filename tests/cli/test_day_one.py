@@ -160,9 +160,15 @@ def test_a_secret_leaves_the_home(after_a_turn, project, machine, shell):
     (project / ".env").write_text("TOKEN=of a test\n")
     machine.json("checkpoint")
     (project / ".env").unlink()
-    (purge,) = ANSWERS["A secret was recorded"]
+    purge, purge_note = ANSWERS["A secret was recorded"]
     shell(agreed(purge))
     assert not any(b"of a test" in path.read_bytes() for path in machine.home.rglob("*") if path.is_file())
+
+    machine.json("memory", "save", "howto.md", "--text", "# How to\n\nread it\n")
+    machine.json("memory", "edit", "howto.md", "--replace", "read it", "--with", "ask")
+    shell(agreed(purge_note.replace("NAME", "howto.md")))
+    versions = machine.json("memory", "history", "howto.md")["items"]
+    assert [version["reason"] for version in versions] == ["", "purged"]
 
 
 def test_agents_share_notes(after_a_turn, shell):

@@ -232,7 +232,7 @@ def test_newer_files_are_asked_about(terminal, daemon, typed, exact):
 
 
 def test_deleting_history_is_asked_about(terminal, daemon):
-    daemon.answers["unwatch"] = {"ok": True, "root": "/src/app", "checkpoints": 3}
+    daemon.answers["unwatch"] = {"ok": True, "root": "/src/app", "checkpoints": 3, "memories": []}
 
     refused = terminal("unwatch", "--delete-history")
     refused.expect("3 checkpoints? this cannot be undone [y/N]")
