@@ -63,11 +63,13 @@ class Staged(Memory):
             return Reading(name=name, text=text, sha256=sha256(own.data if own else None), size=len(data))
         return self.below.read(name, most) if self._is_below(name) else super().read(name, most)
 
-    def write(self, name: str, text: str, *, expect: str, told: Told | None = None, section: str = "") -> Written:
+    def write(
+        self, name: str, text: str, *, expect: str, told: Told | None = None, section: str = "", keep: bool = False
+    ) -> Written:
         if self._is_below(name):
             require(name, self._below(name), expect)
             expect = ABSENT
-        return super().write(name, text, expect=expect, told=told, section=section)
+        return super().write(name, text, expect=expect, told=told, section=section, keep=keep)
 
     def edit(self, name: str, edit: Edit, *, expect: str | None = None) -> Written:
         if not self._is_below(name):

@@ -173,13 +173,16 @@ class Memory:
         topic_of(name)
         return self.write(name, text, expect=expect, told=told, section=section)
 
-    def write(self, name: str, text: str, *, expect: str, told: Told | None = None, section: str = "") -> Written:
+    def write(
+        self, name: str, text: str, *, expect: str, told: Told | None = None, section: str = "", keep: bool = False
+    ) -> Written:
         """Let any file of the memory hold ``text``; a topic gets its line in the index. Raises ConflictError where the file
-        is not what ``expect`` says, RefusedError for a new secret or for a text that another file has already.
+        is not what ``expect`` says, RefusedError for a new secret or for a text that another file has already. ``keep``: what was
+        there before goes to the trash.
         """
         self.refuse_place(name, text, expect)
         with writing(self.directory, self._clock.now_ms()) as hands:
-            written = self._write(hands, name, lambda _: text, expect=expect, whole=True)
+            written = self._write(hands, name, lambda _: text, expect=expect, whole=True, keep=keep)
             if not is_topic(name):
                 return self._advised(written, hands, [])
             known = told or told_by(page_of(text).body, page_of(text).text("description"))
@@ -297,7 +300,14 @@ class Memory:
     # how a write is done
 
     def _write(
-        self, hands: Hands, name: str, change: Callable[[str], str], *, expect: str | None = None, whole: bool = False
+        self,
+        hands: Hands,
+        name: str,
+        change: Callable[[str], str],
+        *,
+        expect: str | None = None,
+        whole: bool = False,
+        keep: bool = False,
     ) -> Written:
         """Write what ``change`` makes of the file, anew for as long as somebody else writes at the same time. ``whole``:
         whatever was there.
@@ -313,7 +323,7 @@ class Memory:
             if found == new:
                 return Written(name=name, sha256=sha256(new), changed=False)
             suspect = doubts(before, to_text(new)) if whole and found is not None else []
-            kept = hands.keep(name, found, Reason.REPLACED) if suspect and found is not None else ""
+            kept = hands.keep(name, found, Reason.REPLACED) if (suspect or keep) and found is not None else ""
             put = hands.put(name, found, new)
             if put.done:
                 advice = tuple(f"{name}: {doubt}; what was there before is in the trash as {kept}" for doubt in suspect)
@@ -379,7 +389,11 @@ class Memory:
         advice = list(written.advice)
         if loaded.warning:
             lines = ", ".join(str(move.line) for move in suggested(decoded(index)))
-            advice.append(f"{loaded.warning}. Move what stands in lines {lines} of {INDEX} into topics")
+            # not the words of a line: whoever writes may not be given all that others noted
+            advice.append(
+                f"{INDEX} is over its limit: agents get nothing from line {loaded.first_cut} of {loaded.lines} on. Move what"
+                f" stands in lines {lines} into topics"
+            )
         elif loaded.is_near:
             advice.append(f"{INDEX} is nearly full: {loaded.lines} of 200 lines, {loaded.units} of 25000 characters")
         return replace(written, index=tuple(changes), advice=tuple(advice))

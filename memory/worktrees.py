@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import assert_never
 
-from openoxide.errors import ConflictError, NotFoundError, RefusedError
+from openoxide.errors import ConflictError, NotFoundError, OpenOxideError, RefusedError
 from openoxide.memory.directory import WORKTREES, MemoryDirectory, Refused
 from openoxide.memory.editing import ABSENT, keep_both, sha256, to_bytes, to_text
 from openoxide.memory.index import entries
@@ -81,7 +81,14 @@ def kept_apart(home: Path, project: str) -> list[str]:
             names = sorted(os.listdir(folder))
     except NotFoundError:
         return []
-    return [name for name in names if MemoryDirectory(home, project, name).listing().files]
+    return [name for name in names if _holds_notes(home, project, name)]
+
+
+def _holds_notes(home: Path, project: str, name: str) -> bool:
+    try:
+        return bool(MemoryDirectory(home, project, name).listing().files)
+    except OpenOxideError:  # what somebody put there is nobody's memory
+        return False
 
 
 def orphans(home: Path, project: str, live: Collection[str]) -> list[str]:

@@ -121,18 +121,21 @@ def index(service: Service, request: Request, _report: Reporter) -> MemoryIndexA
     known = vouched(service, place.tree, raw, place.memory.listing().names)
     given = Shown(text=body_of(raw), names=()) if known is None else shown(body_of(raw), (), known)
     found = loaded(given.text)
+    # before it is cut: half a secret would not be known for one
+    clean = loaded(secrets.redact(given.text, place.known))
+    moves = suggested(secrets.redact(decoded(raw), place.known))
     return {
         "ok": True,
         "path": os.fspath(place.directory.path),
-        "text": secrets.redact(found.text, place.known),
-        "warning": found.warning,
+        "text": clean.text,
+        "warning": clean.warning,
         "lines": found.lines,
         "units": found.units,
         "loaded_lines": found.loaded_lines,
         "first_cut": found.first_cut,
         "near": found.is_near,
         "left_out": given.left_out,
-        "moves": [{"line": m.line, "text": m.text, "reason": m.reason} for m in suggested(decoded(raw))],
+        "moves": [{"line": m.line, "text": m.text, "reason": m.reason} for m in moves],
     }
 
 

@@ -33,7 +33,7 @@ from openoxide.db import Transaction
 from openoxide.errors import NotFoundError, OpenOxideError, UsageError
 from openoxide.memory import secrets
 from openoxide.memory.blame import origins
-from openoxide.memory.directory import MemoryDirectory
+from openoxide.memory.directory import EVERYTHING, MemoryDirectory
 from openoxide.memory.editing import ABSENT, sha256, to_text
 from openoxide.memory.naming import parts_of
 from openoxide.memory.standing import Stand
@@ -160,11 +160,12 @@ def brought_back(service: Service, place: Place, request: Request, name: str, ra
     """Let a file hold these bytes again, or (None) be gone."""
 
     def act(memory: Memory) -> Written:
-        found = memory.directory.read(name)
+        found = memory.directory.read(name, EVERYTHING)
         expect = sha256(found.data if found else None)
         if raw is None:
             return memory.delete(name, expect=expect) if found else Written(name=name, sha256=ABSENT, changed=False)
-        return memory.write(name, to_text(raw), expect=expect)
+        # what an editor saved since it was recorded stands nowhere else
+        return memory.write(name, to_text(raw), expect=expect, keep=True)
 
     return changing(service, place, request, act)
 

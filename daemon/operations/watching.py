@@ -38,7 +38,7 @@ from openoxide.errors import OpenOxideError, RefusedError, UsageError
 from openoxide.health import WARNING
 from openoxide.ids import ID_BYTES, letters
 from openoxide.memory.directory import MemoryDirectory
-from openoxide.memory.index import MOST_LINES, MOST_UNITS, load_index
+from openoxide.memory.index import MOST_LINES, MOST_UNITS, body_of, loaded
 from openoxide.memory.topics import Memory
 from openoxide.surroundings import KERNEL_KINDS, file_system
 
@@ -347,7 +347,7 @@ def _noted(
 def _index_warning(notes: Memory) -> str:
     """What is wrong with MEMORY.md, or about to be; empty where all of it loads and there is room."""
     try:
-        index = load_index(notes.index())
+        index = loaded(notes.clean(body_of(notes.index())))
     except OpenOxideError as error:  # a link in its place, say: that is no reason to tell nothing of anything
         return error.message
     near = f"{index.lines} of {MOST_LINES} lines and {index.units} of {MOST_UNITS} characters that load are used"

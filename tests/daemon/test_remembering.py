@@ -272,3 +272,32 @@ def test_a_function_that_a_note_names_and_that_is_gone_is_told_of(box):
     (box.root / "app.py").write_text("def parse_arguments():\n    return 1\n")
     box.checkpoint()
     assert [text.split()[0] for _, text in stale()] == ["parse_args()", "read_env()"]
+
+
+def test_a_revert_keeps_what_it_takes_the_place_of(box):
+    save(box, "a.md", "first\n")
+    (place(box) / "a.md").write_text("theirs\n")
+
+    (written,) = box.call("memory_revert", name="a.md")["written"]
+
+    assert (place(box) / "a.md").read_text() == "first\n"
+    assert (place(box).parent / "trash" / written["trash"] / "a.md").read_text() == "theirs\n"
+
+
+def test_a_text_that_is_longer_than_a_read_is_reverted(box):
+    save(box, "a.md", "first\n")
+    (place(box) / "a.md").write_text("long\n" * 1_000_000)
+
+    box.call("memory_revert", name="a.md")
+
+    assert (place(box) / "a.md").read_text() == "first\n"
+
+
+def test_what_is_cut_of_an_index_is_shown_without_its_secrets(box):
+    save(box, "a.md", "first\n")
+    (place(box) / "MEMORY.md").write_text("- a line\n" * 200 + f"- the token is {TOKEN}\n" * 3)
+
+    told = [box.call("memory_index"), box.call("memory_edit", name="a.md", append="more"), box.call("status")]
+
+    assert TOKEN[:12] not in str(told)
+    assert told[0]["first_cut"] == 201

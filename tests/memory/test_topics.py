@@ -280,7 +280,7 @@ def test_too_long_an_index_is_written_and_told(memory):
     written = memory.save("a.md", "# A\n", expect=ABSENT)
 
     assert written.changed
-    assert "MEMORY.md is 201 lines (limit: 200)" in written.advice[0]
+    assert "agents get nothing from line 201 of 201 on" in written.advice[0]
     assert "Move what stands in lines" in written.advice[0]
     place(memory.directory.path, "MEMORY.md", "- [X](x.md)\n" * 190)
     assert "nearly full" in memory.edit("a.md", Append(text="more")).advice[0]

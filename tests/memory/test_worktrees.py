@@ -191,3 +191,13 @@ def test_the_index_names_a_topic_that_is_in_both_once_and_as_the_worktree_does(t
     assert index_of(Layers(own=staged.directory, below=shared.directory)).decode().splitlines() == [
         "- [A](a.md) — of the branch"
     ]
+
+
+@pytest.mark.parametrize("name", [".DS_Store", "a b", "x.y"])
+def test_what_is_no_memory_lies_beside_those_that_are(tmp_path, name):
+    memory_in(tmp_path, worktree="2").save("a.md", "# A\n", expect=ABSENT)
+    (tmp_path / "projects" / PROJECT / "worktrees" / name).mkdir()
+    (tmp_path / "projects" / PROJECT / "worktrees" / "3").mkdir()
+    (tmp_path / "projects" / PROJECT / "worktrees" / "3" / "memory").touch()
+
+    assert kept_apart(tmp_path, PROJECT) == ["2"]
