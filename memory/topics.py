@@ -94,6 +94,7 @@ class Memory:
         self.directory = directory
         self._clock = clock
         self._known = known
+        self.put: dict[str, bytes] = {}  # what was written since somebody emptied it, by name
 
     # reading
 
@@ -292,6 +293,11 @@ class Memory:
             changes = self._add_entry(hands, target)
             return Written(name=target, sha256=sha256(hands.read(target)), changed=True, index=tuple(changes))
 
+    def put_aside(self, name: str, text: bytes) -> str:
+        """Keep a text that somebody wrote over in the trash; its id."""
+        with writing(self.directory, self._clock.now_ms()) as hands:
+            return hands.keep(name, text, Reason.OVERTAKEN)
+
     def empty_trash(self, keep_ms: int = TRASH_MS) -> int:
         """Delete for good what is in the trash for longer; how many deletions that were."""
         with writing(self.directory, self._clock.now_ms()) as hands:
@@ -326,6 +332,7 @@ class Memory:
             kept = hands.keep(name, found, Reason.REPLACED) if (suspect or keep) and found is not None else ""
             put = hands.put(name, found, new)
             if put.done:
+                self.put[name] = new
                 advice = tuple(f"{name}: {doubt}; what was there before is in the trash as {kept}" for doubt in suspect)
                 return Written(name=name, sha256=sha256(new), changed=True, advice=advice, trash=kept)
             if put.orphan is not None:

@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TypeVar
 
+from openoxide.checkpoints import stored
 from openoxide.checkpoints.attribution import surely
+from openoxide.checkpoints.hashing import blob_hash
 from openoxide.checkpoints.model import Trigger, WindowKind, Worktree
 from openoxide.checkpoints.timeline import Attribute
 from openoxide.clock import rfc3339
 from openoxide.daemon.operations.symbols import unnamed
-from openoxide.daemon.protocol import Items
+from openoxide.daemon.protocol import Items, printable
 from openoxide.daemon.protocol.memories import (
     HitItem,
     LintAnswer,
@@ -354,13 +356,28 @@ def recorded(
     with watched.lock:
         service.attach(watched)
         watched.record()
+        place.memory.put.clear()
         done = act(place.memory)
         try:
             label = Label(trigger=trigger, turn=watched.only_turn, only_if_changed=True)
-            return done, watched.seal(label, _writer(watched, request)).seq, []
+            seq = watched.seal(label, _writer(watched, request)).seq
+            return done, seq, _overtaken(service, place.memory)
         # it is written, and the next recording takes it in: a failure would say that it is not
         except OpenOxideError as error:
             return done, None, [f"it is written, but not recorded yet: {error.message}"]
+
+
+def _overtaken(service: Service, memory: Memory) -> list[str]:
+    """Keep what was written and recorded by nobody: an editor that had read the text before it renamed its own over ours."""
+    names = {name: blob_hash(text) for name, text in memory.put.items()}
+    with service.timeline.database.looking() as db:
+        known = stored.stored_names(db, names.values())
+    return [
+        f"somebody wrote over {printable(name)} in the same moment; your text is in the trash as"
+        f" {memory.put_aside(name, memory.put[name])}"
+        for name, content in names.items()
+        if content not in known
+    ]
 
 
 def _writer(watched: Watched, request: Request) -> Attribute | None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from openoxide.daemon.operations.remembering import place_of, recorded
 from openoxide.errors import ConflictError, NotFoundError, RefusedError, UsageError
+from openoxide.memory.editing import Append
 from tests.kit.box import Box
 
 AGENT = {"agent": "codex", "session": "s1"}
@@ -301,3 +303,26 @@ def test_what_is_cut_of_an_index_is_shown_without_its_secrets(box):
 
     assert TOKEN[:12] not in str(told)
     assert told[0]["first_cut"] == 201
+
+
+def test_a_write_that_an_editor_wrote_over_before_anybody_saw_it_is_in_the_trash(box):
+    save(box, "a.md", "first\n")
+    at = {"path": str(box.root)}
+
+    def act(memory):
+        written = memory.edit("a.md", Append(text="ours"))
+        (place(box) / "a.md").write_text("first\ntheirs\n")
+        return written
+
+    _, _, (note,) = recorded(box.service, place_of(box.service, at), at, act)
+
+    assert note.startswith("somebody wrote over a.md in the same moment")
+    assert (place(box) / "a.md").read_text() == "first\ntheirs\n"
+    (kept,) = [file.read_text() for file in (place(box).parent / "trash").rglob("a.md")]
+    assert kept == "first\nours\n"
+
+
+def test_a_write_that_is_in_a_version_is_not_kept_twice(box):
+    save(box, "a.md", "first\n")
+    assert box.call("memory_edit", name="a.md", append="more")["notes"] == []
+    assert [*(place(box).parent / "trash").rglob("a.md")] == []
