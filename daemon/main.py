@@ -37,6 +37,10 @@ from openoxide.taken import take_settings
 DRAIN_MS = 5_000
 VALUES_BETWEEN_COLLECTIONS = 20_000  # some MB, where all of them were cycles
 
+SWITCH_S = 0.0005
+"""For how long a thread may compute while another one wants to: whoever seals asks for the interpreter some twenty times, and
+waits so long each time beside an expire of ten thousands (sys.setswitchinterval, 5 ms by default)."""
+
 # not __name__, which is __main__ where the command line starts a daemon, and no part of our loggers
 log = logging.getLogger("openoxide.daemon.main")
 _ENDING = (signal.SIGTERM, signal.SIGINT)
@@ -46,6 +50,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run until stopped by a signal or by ``oxide-ctl stop``."""
     options = _parser().parse_args(argv)
     os.umask(0o077)
+    sys.setswitchinterval(SWITCH_S)
     _allow_descriptors()
     home = home_from(os.environ)
     try:
