@@ -162,6 +162,22 @@ def test_a_full_disk_is_told_read_from_and_recovered_from(machine):
 
 
 @with_own_mounts
+def test_on_a_disk_that_leaves_a_daemon_no_room_to_start_the_history_is_read(machine):
+    with on_a_small_disk(machine):
+        (machine.project / "plain").write_text("first")
+        machine.json("watch")
+        machine.json("stop")
+        fill(machine.home)
+
+        assert [item["number"] for item in machine.json("log")["items"]] == [1]
+        assert machine.run("cat", "1", "plain").out == b"first"
+        assert machine.run("restore", "1", "--to", str(machine.project.with_name("copy"))).code == 0
+        assert machine.json("check", "--read-data")["problems"] == []
+        assert machine.json("status")["daemon"]["store_writable"] is False
+        assert machine.failure("checkpoint", code=1)["kind"] == "store_full"
+
+
+@with_own_mounts
 @pytest.mark.parametrize("running", [True, False])
 def test_with_home_and_project_on_one_full_disk_a_rewind_is_whole(machine, running):
     """The daemon may have ended before: to start one takes room too."""
