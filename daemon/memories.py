@@ -85,7 +85,7 @@ class Memories:
         self._service = service
         self._lock = threading.Lock()
         self._held: dict[bytes, Watched] = {}  # by root
-        self._searches: dict[Path, Search] = {}
+        self._searches: dict[Path, tuple[frozenset[str], Search]] = {}
         self._absent: set[bytes] = set()  # roots that were looked at and were not there
         self._standings: dict[int, Standings] = {}
         self._newborn: set[int] = set()  # worktrees that came to be since
@@ -302,12 +302,15 @@ class Memories:
             by = with_sure_writes(ours, writes, writer_between_windows(memory.windows))
             memory.seal(Label(trigger=Trigger.TOOL, turn=memory.only_turn, only_if_changed=True), by)
 
-    def searching(self, directory: MemoryDirectory, clean: Callable[[str], str]) -> Search:
-        """What searches the memory in ``directory``; it is kept, since it reads only what changed."""
+    def searching(self, directory: MemoryDirectory, clean: Callable[[str], str], known: frozenset[str]) -> Search:
+        """What searches the memory in ``directory``; it is kept, since it reads only what changed. ``known``: the values that
+        ``clean`` takes out, which are others once the project's .env is.
+        """
         with self._lock:
-            if directory.path not in self._searches:
-                self._searches[directory.path] = Search(directory, clean)
-            return self._searches[directory.path]
+            held = self._searches.get(directory.path)
+            if held is None or held[0] != known:
+                held = self._searches[directory.path] = known, Search(directory, clean)
+            return held[1]
 
     def roots(self, tree: Worktree) -> list[bytes]:
         """Where the memories are that are watched of what a worktree reads."""

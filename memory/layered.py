@@ -17,6 +17,7 @@ from openoxide.memory.naming import INDEX
 from openoxide.memory.topics import Memory, Reading, Topic, Written
 from openoxide.memory.upkeep import Told
 from openoxide.memory.worktrees import Layers, index_of
+from openoxide.memory.writing import writing
 
 
 def memory_of(found: Layers, clock: Clock, known: Collection[str] = ()) -> Memory:
@@ -67,7 +68,8 @@ class Staged(Memory):
         self, name: str, text: str, *, expect: str, told: Told | None = None, section: str = "", keep: bool = False
     ) -> Written:
         if self._is_below(name):
-            require(name, self._below(name), expect)
+            with writing(self.directory, self._clock.now_ms()) as hands:
+                self._require(hands, name, self._below(name), expect, text)
             expect = ABSENT
         return super().write(name, text, expect=expect, told=told, section=section, keep=keep)
 

@@ -184,10 +184,10 @@ def search(service: Service, request: Request, _report: Reporter) -> Items:
     """``memory search TEXT``: the best first."""
     place = place_of(service, request)
     wanted, limit = text(request, "text"), number(request, "limit") or 20
-    found = service.memories.searching(place.directory, place.memory.clean).find(wanted, limit)
+    found = service.memories.searching(place.directory, place.memory.clean, frozenset(place.known)).find(wanted, limit)
     if place.below is not None:
         own = set(place.directory.listing().names)
-        below = service.memories.searching(place.below, place.memory.clean).find(wanted, limit)
+        below = service.memories.searching(place.below, place.memory.clean, frozenset(place.known)).find(wanted, limit)
         found = [*found, *(hit for hit in below if hit.name not in own)][:limit]
     items: list[HitItem] = [
         {"name": hit.name, "title": hit.title, "snippet": hit.snippet, "line": hit.line} for hit in found

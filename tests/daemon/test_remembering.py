@@ -326,3 +326,12 @@ def test_a_write_that_is_in_a_version_is_not_kept_twice(box):
     save(box, "a.md", "first\n")
     assert box.call("memory_edit", name="a.md", append="more")["notes"] == []
     assert [*(place(box).parent / "trash").rglob("a.md")] == []
+
+
+def test_a_search_takes_out_what_the_env_file_holds_by_now(box):
+    save(box, "a.md", "the walrus says correct-horse-battery\n")
+    assert "correct-horse" in str(box.call("memory_search", text="walrus"))
+
+    (box.root / ".env").write_text("PASSPHRASE=correct-horse-battery\n")
+
+    assert "correct-horse" not in str(box.call("memory_search", text="walrus"))

@@ -122,3 +122,11 @@ def test_the_memory_tool_works_on_both(staged):
     edit = {"command": "str_replace", "path": "/memories/a.md", "old_str": "project", "new_str": "branch"}
     assert not tool.run(edit).is_error
     assert staged.read("a.md").text == "# A\n\nof the branch\n"
+
+
+def test_a_text_that_is_refused_is_in_the_trash(staged):
+    with pytest.raises(ConflictError) as refused:
+        staged.save("a.md", "# A\n\nmine, and long\n", expect=ABSENT)
+
+    staged.restore(refused.value.details["kept"], "a.md", "mine.md")
+    assert staged.read("mine.md").text == "# A\n\nmine, and long\n"
