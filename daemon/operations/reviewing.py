@@ -160,10 +160,13 @@ def brought_back(service: Service, place: Place, request: Request, name: str, ra
     """Let a file hold these bytes again, or (None) be gone."""
 
     def act(memory: Memory) -> Written:
-        found = memory.directory.read(name, EVERYTHING)
-        expect = sha256(found.data if found else None)
+        own = memory.directory.read(name, EVERYTHING)
         if raw is None:
-            return memory.delete(name, expect=expect) if found else Written(name=name, sha256=ABSENT, changed=False)
+            expect = sha256(own.data if own else None)
+            return memory.delete(name, expect=expect) if own else Written(name=name, sha256=ABSENT, changed=False)
+        expect = ABSENT
+        with suppress(NotFoundError):  # what a staged worktree reads there may be the project's
+            expect = memory.read(name).sha256
         # what an editor saved since it was recorded stands nowhere else
         return memory.write(name, to_text(raw), expect=expect, keep=True)
 

@@ -228,6 +228,23 @@ def test_a_memory_of_a_worktree_has_its_own_versions_and_writers(pair, policy):
         pair.call("memory_history", pair.main, name="a.md")
 
 
+def test_a_revert_that_gave_a_topic_back_to_the_project_is_taken_back(pair):
+    pair.save(pair.main, "a.md", "# A\n\nof the project\n")
+    pair.policy("staged")
+    pair.call("memory_edit", pair.side, name="a.md", append="of the branch")
+    edited = pair.call("memory_history", pair.side, name="a.md")["items"][0]["version"]
+
+    def read() -> str:
+        return pair.call("memory_read", pair.side, name="a.md")["text"]
+
+    for again in ({}, {"version": edited}):
+        pair.call("memory_revert", pair.side, name="a.md", version=0)
+        assert read() == "# A\n\nof the project\n"
+        pair.call("memory_revert", pair.side, name="a.md", **again)
+        assert read() == "# A\n\nof the project\nof the branch\n"
+    assert pair.call("memory_read", pair.main, name="a.md")["text"] == "# A\n\nof the project\n"
+
+
 @pytest.mark.parametrize("policy", APART)
 def test_what_a_tool_says_it_wrote_into_the_notes_of_its_worktree_is_surely_its(pair, policy):
     pair.policy(policy)
