@@ -244,8 +244,13 @@ def _state(service: Service, worktree: Worktree, name: str, at: int | None) -> F
     with service.timeline.database.reading() as db:
         if not rows.ever_recorded(db, worktree.id, wanted):
             raise unknown_note(name)
-        seq = rows.read_head(db, worktree.id).seq if at is None else at
-        return rows.states_at(db, worktree.id, seq, [wanted])[wanted]
+        head = rows.read_head(db, worktree.id).seq
+        if at is not None and at > head:
+            raise NotFoundError(
+                f"there is no version {at} yet: the newest is {head}",
+                hint=f"`oxide-ctl memory history {printable(name)}` lists its versions",
+            )
+        return rows.states_at(db, worktree.id, head if at is None else at, [wanted])[wanted]
 
 
 def _files(service: Service, worktree: Worktree, at: int | None) -> dict[bytes, FileState]:
