@@ -327,7 +327,7 @@ def moved(answer: MoveAnswer, now: datetime) -> str:
     old, new = printable(answer["old_root"]), printable(answer["root"])
     what = f"the history of {old}" if old != new else "the history of the directory that was there before"
     where = f"{what} goes on in {new}"
-    return f"{where}\n{checkpoint(answer['checkpoint'], now)}"
+    return "\n".join([where, checkpoint(answer["checkpoint"], now), *map(_note, answer.get("notes", ()))])
 
 
 def joined(answer: JoinAnswer) -> str:

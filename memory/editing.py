@@ -162,14 +162,19 @@ def keep_both(ours: str, theirs: str) -> str:
         # rather twice than not at all
         return _ended(theirs, newline_of(theirs)) + ours
     found: list[str] = []
-    for tag, a1, a2, b1, b2 in SequenceMatcher(None, b, a, autojunk=False).get_opcodes():
+    end = newline_of(theirs if "\n" in theirs else ours)
+    compared = SequenceMatcher(None, _comparable(b, end), _comparable(a, end), autojunk=False)
+    for tag, a1, a2, b1, b2 in compared.get_opcodes():
         found += b[a1:a2]
         if tag in ("replace", "insert"):
             found += a[b1:b2]
     # a last line without its end would run into the next one
-    return "".join(
-        line if line.endswith("\n") or at == len(found) - 1 else line + "\n" for at, line in enumerate(found)
-    )
+    return "".join(line if line.endswith("\n") or at == len(found) - 1 else line + end for at, line in enumerate(found))
+
+
+def _comparable(lines: list[str], end: str) -> list[str]:
+    # a last line says the same with its end and without
+    return [line if line.endswith("\n") or at < len(lines) - 1 else line + end for at, line in enumerate(lines)]
 
 
 def doubts(before: str, after: str) -> list[str]:

@@ -284,7 +284,8 @@ def lint(cli: Cli) -> int:
 
 def _typed(text: str) -> str:
     if text != STDIN:
-        return text
+        # a last line without its end runs into whatever the next writer appends
+        return text if text.endswith("\n") or not text else text + "\n"
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("no text was given", hint="--text TEXT, or the text on standard input")
     try:

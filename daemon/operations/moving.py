@@ -51,6 +51,8 @@ def move(service: Service, request: Request, report: Reporter) -> MoveAnswer:
     moved, dropped = _change_places(service, old, root, identity)
     try:
         try_to_follow(service, moved.worktree)
+        # first: their project is not known any more, and nobody else would find them
+        notes = [note for other in dropped for note in _notes_of_dropped(service, moved.worktree, other)]
         service.attach(moved, counting(report))
         newest = moved.newest()
     except BaseException:
@@ -67,14 +69,24 @@ def move(service: Service, request: Request, report: Reporter) -> MoveAnswer:
         "worktree": old.id,
         "old_root": shown(old.root),
         "root": shown(root),
-        "dropped_checkpoints": dropped,
+        "dropped_checkpoints": sum(dropped.values()),
         "checkpoint": checkpoint_object(newest),
+        "notes": notes,
     }
 
 
-def _change_places(service: Service, old: Worktree, root: bytes, identity: RootIdentity) -> tuple[Watched, int]:
+def _notes_of_dropped(service: Service, tree: Worktree, other: str) -> list[str]:
+    """Bring the notes of a project of which nothing but them is left into that of ``tree``, as :func:`join`."""
+    with service.timeline.database.reading() as db:
+        left = other == tree.project or any(w.project == other and not w.is_memory for w in store.worktrees(db))
+    return [] if left else _join_memories(service, tree, other)
+
+
+def _change_places(
+    service: Service, old: Worktree, root: bytes, identity: RootIdentity
+) -> tuple[Watched, dict[str, int]]:
     """The move itself: what was moved, locked so that nobody else attaches it first, and how many checkpoints of the new
-    root's own it dropped.
+    root's own it dropped, by project.
     """
     new = replace(
         old,
@@ -179,11 +191,12 @@ def _is_still_there(worktree: Worktree) -> bool:
 
 def _make_room(
     db: Transaction, root: bytes, identity: RootIdentity, moving: int, own: Watched | None, now_ms: int
-) -> int:
+) -> dict[str, int]:
     """Make ``root`` free for another history. One of its own is dropped if it is no more than a first capture, equal to
-    the tree as it was recorded just now: the full pass records the same again. Any other is the user's to delete.
+    the tree as it was recorded just now: the full pass records the same again. Any other is the user's to delete. How many
+    checkpoints went, by project.
     """
-    dropped = 0
+    dropped: dict[str, int] = {}
     for worktree in store.worktrees(db):
         if worktree.id == moving or worktree.root != root:
             continue
@@ -198,7 +211,7 @@ def _make_room(
                 hint=f"`oxide-ctl unwatch --delete-history {shown(root)}` forgets it, `oxide-ctl projects join` keeps both",
             )
         store.delete_history(db, worktree.id)
-        dropped += count
+        dropped[worktree.project] = dropped.get(worktree.project, 0) + count
     return dropped
 
 

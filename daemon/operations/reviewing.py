@@ -160,10 +160,13 @@ def brought_back(service: Service, place: Place, request: Request, name: str, ra
     """Let a file hold these bytes again, or (None) be gone."""
 
     def act(memory: Memory) -> Written:
-        found = memory.directory.read(name, EVERYTHING)
-        expect = sha256(found.data if found else None)
+        own = memory.directory.read(name, EVERYTHING)
         if raw is None:
-            return memory.delete(name, expect=expect) if found else Written(name=name, sha256=ABSENT, changed=False)
+            expect = sha256(own.data if own else None)
+            return memory.delete(name, expect=expect) if own else Written(name=name, sha256=ABSENT, changed=False)
+        expect = ABSENT
+        with suppress(NotFoundError):  # what a staged worktree reads there may be the project's
+            expect = memory.read(name).sha256
         # what an editor saved since it was recorded stands nowhere else
         return memory.write(name, to_text(raw), expect=expect, keep=True)
 
@@ -241,8 +244,13 @@ def _state(service: Service, worktree: Worktree, name: str, at: int | None) -> F
     with service.timeline.database.reading() as db:
         if not rows.ever_recorded(db, worktree.id, wanted):
             raise unknown_note(name)
-        seq = rows.read_head(db, worktree.id).seq if at is None else at
-        return rows.states_at(db, worktree.id, seq, [wanted])[wanted]
+        head = rows.read_head(db, worktree.id).seq
+        if at is not None and at > head:
+            raise NotFoundError(
+                f"there is no version {at} yet: the newest is {head}",
+                hint=f"`oxide-ctl memory history {printable(name)}` lists its versions",
+            )
+        return rows.states_at(db, worktree.id, head if at is None else at, [wanted])[wanted]
 
 
 def _files(service: Service, worktree: Worktree, at: int | None) -> dict[bytes, FileState]:

@@ -111,7 +111,9 @@ class ProjectItem(TypedDict):
 
 
 class MoveAnswer(TypedDict):
-    """``projects move``. ``dropped_checkpoints``: of the new root's own, which held nothing but the tree as it is."""
+    """``projects move``. ``dropped_checkpoints``: of the new root's own, which held nothing but the tree as it is; ``notes``:
+    what became of the memory that the new root had.
+    """
 
     ok: bool
     project: str
@@ -120,6 +122,7 @@ class MoveAnswer(TypedDict):
     root: str
     dropped_checkpoints: int
     checkpoint: CheckpointObject
+    notes: NotRequired[list[str]]
 
 
 class JoinAnswer(TypedDict):

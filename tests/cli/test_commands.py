@@ -282,7 +282,7 @@ ASKED = [
         "memory save a.md --text x --title T --description D --section S --if-hash h",
         "memory_save",
         WRITTEN,
-        {"path": HERE, "name": "a.md", "text": "x", "title": "T", "description": "D", "section": "S", "if_hash": "h"},
+        {"path": HERE, "name": "a.md", "text": "x\n", "title": "T", "description": "D", "section": "S", "if_hash": "h"},
     ),
     ("memory edit a.md --append x", "memory_edit", WRITTEN, {"path": HERE, "name": "a.md", "append": "x"}),
     (

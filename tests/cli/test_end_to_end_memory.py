@@ -129,7 +129,7 @@ def test_a_rewind_takes_both_back_and_an_undo_too(machine, project):
     assert [entry["path"] for entry in plan["memory"]["removed"]] == ["b.md"]
     done = machine.run("rewind", "turn:p1", "--memory", "--yes")
     assert (done.code, "memory, scope session: 1 restored, 1 removed" in done.text) == (0, True), done
-    assert ((project / "src" / "a.py").read_text(), (memory(machine) / "a.md").read_text()) == ("one\n", "one")
+    assert ((project / "src" / "a.py").read_text(), (memory(machine) / "a.md").read_text()) == ("one\n", "one\n")
     assert not (memory(machine) / "b.md").exists()
     assert machine.json("undo", "--yes")["memory"]["restored"] == [{"path": "a.md"}, {"path": "b.md"}]
     assert ((project / "src" / "a.py").read_text(), (memory(machine) / "a.md").read_text()) == ("two\n", "two\n")

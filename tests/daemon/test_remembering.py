@@ -147,6 +147,15 @@ def test_a_file_is_brought_back_to_what_it_was(box):
     assert box.call("memory_read_version", name="api.md", version=first)["text"] == "one\n"
 
 
+def test_a_version_that_is_not_there_yet_is_neither_read_nor_brought_back(box):
+    save(box, "api.md", "one\n")
+    newest = max(v["version"] for v in versions(box))
+    assert box.call("memory_read_version", name="api.md", version=newest)["text"] == "one\n"
+    for operation in ("memory_read_version", "memory_revert"):
+        with pytest.raises(NotFoundError, match=f"no version {newest + 1}"):
+            box.call(operation, name="api.md", version=newest + 1)
+
+
 def test_a_truncated_copy_of_the_index_is_brought_back_byte_for_byte(box):
     whole = "# Memory\r\n\r\n" + "".join(f"- line {n}\r\n" for n in range(50)) + "- no end"
     save(box, "api.md", "x\n")

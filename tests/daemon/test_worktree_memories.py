@@ -211,6 +211,36 @@ def test_m11_a_copy_of_a_repository_writes_nothing_to_the_first_until_somebody_s
     assert pair.topics(pair.main) == (["a.md", "copy.md"] if policy == "shared" else ["a.md"])
 
 
+@pytest.mark.parametrize("policy", ["shared", *APART])
+def test_a_move_brings_along_what_was_noted_at_the_new_place(tmp_path, policy):
+    with Box(tmp_path, clock=FakeClock(), worktrees=policy) as box:
+        new = box.root.with_name("new")
+        (box.root / "code.txt").write_text("one\n")
+        box.watch()
+        box.call("memory_save", name="old.md", text="# Old\n\nof before\n")
+        box.root.rename(new)
+        box.call("watch", path=str(new))
+        box.call("memory_save", path=str(new), name="moved.md", text="# Moved\n\nof the new place\n")
+        left = Path(box.call("memory_index", path=str(new))["path"])
+
+        answer = box.call("projects_move", old=str(box.root), new=str(new))
+
+        assert answer["dropped_checkpoints"] == 1
+        assert len(answer["notes"]) == 1
+        assert "1 notes of its memory were brought along" in answer["notes"][0]
+        assert (left / "moved.md").exists()
+        if policy != "shared":  # as those of any worktree that is gone
+            (told,) = [one for one in box.call("status")["worktrees"][0]["unread_memories"] if one["worktree"]]
+            assert told["reason"] == "gone"
+            box.call("memory_promote", path=str(new), **{"from": told["worktree"]})
+            box.stop()
+            box.settings = replace(box.settings, memory=MemorySettings(worktrees="staged"))
+            box.start()
+        assert [one["name"] for one in box.call("memory_topics", path=str(new))["items"]] == ["moved.md", "old.md"]
+        assert box.call("memory_search", path=str(new), text="place")["items"][0]["name"] == "moved.md"
+        assert box.call("memory_history", path=str(new), name="old.md")["items"]
+
+
 @pytest.mark.parametrize("policy", APART)
 def test_a_memory_of_a_worktree_has_its_own_versions_and_writers(pair, policy):
     pair.policy(policy)
@@ -226,6 +256,23 @@ def test_a_memory_of_a_worktree_has_its_own_versions_and_writers(pair, policy):
     assert (pair.folder(pair.side) / "a.md").read_text() == "one\ntwo\n"
     with pytest.raises(NotFoundError):
         pair.call("memory_history", pair.main, name="a.md")
+
+
+def test_a_revert_that_gave_a_topic_back_to_the_project_is_taken_back(pair):
+    pair.save(pair.main, "a.md", "# A\n\nof the project\n")
+    pair.policy("staged")
+    pair.call("memory_edit", pair.side, name="a.md", append="of the branch")
+    edited = pair.call("memory_history", pair.side, name="a.md")["items"][0]["version"]
+
+    def read() -> str:
+        return pair.call("memory_read", pair.side, name="a.md")["text"]
+
+    for again in ({}, {"version": edited}):
+        pair.call("memory_revert", pair.side, name="a.md", version=0)
+        assert read() == "# A\n\nof the project\n"
+        pair.call("memory_revert", pair.side, name="a.md", **again)
+        assert read() == "# A\n\nof the project\nof the branch\n"
+    assert pair.call("memory_read", pair.main, name="a.md")["text"] == "# A\n\nof the project\n"
 
 
 @pytest.mark.parametrize("policy", APART)

@@ -112,6 +112,11 @@ def test_both_keep_all_their_lines_in_order(ours, theirs):
         ("x", "y", "y\nx"),
         ("", "y\n", "y\n"),
         ("same\n", "same\n", "same\n"),
+        ("one\nmine", "one\nmine\nmore\n", "one\nmine\nmore\n"),
+        ("mine\nmore\n", "mine", "mine\nmore\n"),
+        ("a\r\nmine\r\nmore", "a\r\nmine", "a\r\nmine\r\nmore"),
+        ("mine\n", "mine", "mine"),
+        ("mine", "mine\n", "mine\n"),
     ],
 )
 def test_kept_both(ours, theirs, both):

@@ -84,6 +84,15 @@ def test_a_memory_outlives_its_worktree(tmp_path):
     assert orphans(tmp_path / "none", PROJECT, ()) == []
 
 
+def test_a_last_line_without_its_end_is_not_promoted_twice(tmp_path):
+    shared, staged = memory_in(tmp_path), memory_in(tmp_path, worktree="2")
+    shared.save("a.md", "# A\n\nmine", expect=ABSENT)
+    staged.save("a.md", "# A\n\nmine\nfeature addition\n", expect=ABSENT)
+
+    assert promote(staged, shared) == [Promoted(name="a.md", became="both")]
+    assert shared.read("a.md").text == "# A\n\nmine\nfeature addition\n"
+
+
 def test_a_dry_run_of_a_promotion_says_the_same_and_writes_nothing(tmp_path):
     shared, staged = memory_in(tmp_path), memory_in(tmp_path, worktree="2")
     shared.save("both.md", "# Both\n- theirs\n", expect=ABSENT)
